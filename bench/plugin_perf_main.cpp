@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,8 @@ struct Plan {
   std::string nccl;
   bool no_nccl = false;
   bool ucx = false;
+  bool shm_ways = false;
+  std::vector<std::string> only;  ///< keys of candidates; empty = all
   std::vector<std::string> sizes{"8K", "32K", "64K", "256K", "1M", "4M", "16M", "64M"};
   std::vector<std::string> trips{"8", "1K", "8K", "64K"};
   std::vector<std::size_t> channels{1, 4};
@@ -311,7 +314,24 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels
     all.push_back({peer.substr(0, equals), "", {}, plugin(peer.substr(equals + 1), plan.abi)});
   }
   if (plan.ucx) all.push_back({"ucx", "", {{"TOMBOLO_TRANSPORTS", "ucx"}}, plugin(plan.plugin, plan.abi)});
-  all.push_back({"tombolo-shm", "", {{"TOMBOLO_TRANSPORTS", "shm"}}, plugin(plan.plugin, plan.abi)});
+  auto shared_memory = [&](std::string key, std::string fetch) {
+    all.push_back({std::move(key),
+                   "",
+                   {{"TOMBOLO_TRANSPORTS", "shm"}, {"TOMBOLO_SHM_FETCH", std::move(fetch)}},
+                   plugin(plan.plugin, plan.abi)});
+  };
+  shared_memory("tombolo-shm", "on");
+  if (plan.shm_ways) {
+    shared_memory("tombolo-area", "off");
+    shared_memory("tombolo-read", "always");
+  }
+  for (const std::string& key : plan.only)
+    if (std::ranges::find(all, key, &Candidate::key) == all.end())
+      fail(Cause::kInvalidUsage, "--only {}: there is only {}", key,
+           fmt::join(all | std::views::transform(&Candidate::key), ", "));
+  if (!plan.only.empty())
+    std::erase_if(
+        all, [&](const Candidate& one) { return std::ranges::find(plan.only, one.key) == plan.only.end(); });
   return all;
 }
 
@@ -352,7 +372,7 @@ class Bench {
         for (const auto& [key, values] : row.values) {
           entry[rate ? "bytes_per_second" : "half_round_trip_seconds"][key] = median(values);
           if (rate) entry["processor_seconds_per_gb"][key] = median(row.processor.at(key));
-          if (!others(key)) continue;
+          if (!compared(key)) continue;
           entry["tombolo_over"][key] = ratio(row.values, key);
           if (rate) entry["tombolo_processor_over"][key] = ratio(row.processor, key);
         }
@@ -409,7 +429,7 @@ class Bench {
     std::printf("\n%s\n%10s", what.c_str(), "size");
     for (const auto& pair : pairs_) std::printf(" | %15s", pair->candidate().key.c_str());
     for (const auto& pair : pairs_) {
-      if (others(pair->candidate().key)) std::printf(" | tombolo/%s", pair->candidate().key.c_str());
+      if (compared(pair->candidate().key)) std::printf(" | tombolo/%s", pair->candidate().key.c_str());
     }
     std::printf("\n");
   }
@@ -426,7 +446,7 @@ class Bench {
     }
     for (const auto& pair : pairs_) {
       const std::string& key = pair->candidate().key;
-      if (!others(key)) continue;
+      if (!compared(key)) continue;
       std::string text = fmt::format("{:.2f}x", ratio(row.values, key));
       if (with_processor) text += fmt::format(" {:.2f}x", ratio(row.processor, key));
       std::printf(" | %*s", static_cast<int>(8 + key.size()), text.c_str());
@@ -443,8 +463,11 @@ class Bench {
       ratios.push_back(values.at("tombolo")[i] / values.at(key)[i]);
     return median(std::move(ratios));
   }
-  /// The candidate with which Tombolo's TCP is compared.
-  static bool others(const std::string& key) { return !key.starts_with("tombolo"); }
+  /// Whether Tombolo's TCP is compared with that candidate.
+  bool compared(const std::string& key) const {
+    return !key.starts_with("tombolo") &&
+           std::ranges::any_of(pairs_, [](const auto& pair) { return pair->candidate().key == "tombolo"; });
+  }
 
   const Plan& plan_;
   std::vector<std::unique_ptr<Pair>> pairs_;
@@ -498,6 +521,12 @@ int main(int argc, char** argv) {
                  "where it is not)");
   app.add_flag("--no-nccl", plan.no_nccl, "leave NCCL's Socket transport out");
   app.add_flag("--ucx", plan.ucx, "also Tombolo over UCX, which inside a host uses its tcp");
+  app.add_flag(
+      "--shm-ways", plan.shm_ways,
+      "also Tombolo over shared memory by each of its two ways alone: tombolo-area copies all through "
+      "the segment, tombolo-read reads large messages in the sender's memory");
+  app.add_option("--only", plan.only, "measure these columns alone, such as tombolo,tombolo-shm")
+      ->delimiter(',');
   app.add_option("--sizes", plan.sizes, "bytes of messages for throughput, such as 8K,1M")->delimiter(',');
   app.add_option("--trips", plan.trips, "bytes of messages for the half round trip, such as 8,8K")
       ->delimiter(',');

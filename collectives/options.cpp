@@ -64,6 +64,7 @@ Options Options::settings_from_environment() {
   options.routing = routing_from_name(kRoutingParameter.choice(), kRoutingParameter.name);
   options.algorithm = kAlgorithmParameter.choice();
   options.tuning.segment_bytes = kSegmentParameter.size();
+  options.tuning.host_bytes = kHostLimitParameter.size();
   if (options.tuning.segment_bytes == 0) {
     fail(Cause::kInvalidUsage, "{}=0: a piece has at least one byte", kSegmentParameter.name);
   }

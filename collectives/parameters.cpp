@@ -51,11 +51,15 @@ const Parameter kAddressParameter{
     "127.0.0.1."};
 const Parameter kSegmentParameter{"TOMBOLO_SEGMENT", ParameterType::kSize, "512K",
                                   "Bytes per pipelined piece of a large collective; the same on every rank."};
+const Parameter kHostLimitParameter{
+    "TOMBOLO_HOST_LIMIT", ParameterType::kSize, "4M",
+    "Largest collective, in bytes of one rank, that goes through memory which all ranks see, where all "
+    "are on one host; 0 turns that off; the same on every rank."};
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
       &kSecretParameter, &kDeadlineParameter, &kRoutingParameter, &kAlgorithmParameter,
-      &kPortParameter,   &kAddressParameter,  &kSegmentParameter};
+      &kPortParameter,   &kAddressParameter,  &kSegmentParameter, &kHostLimitParameter};
   return all;
 }
 

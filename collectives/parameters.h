@@ -13,5 +13,6 @@ extern const Parameter kAlgorithmParameter;
 extern const Parameter kPortParameter;
 extern const Parameter kAddressParameter;
 extern const Parameter kSegmentParameter;
+extern const Parameter kHostLimitParameter;
 
 }  // namespace tombolo::collectives

@@ -1,9 +1,16 @@
 #include "planner/planner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "base/error.h"
+#include "planner/explain/choose.h"
 #include "planner/explain/left_out.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/search/search.h"
 #include "planner/strategies/strategy.h"
 
@@ -20,25 +27,31 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
        {std::pair("micro-batch", job.micro_batch), std::pair("pipeline", job.pipeline),
         std::pair("data", job.data), std::pair("tensor", job.tensor)})
     if (value < 0) fail(Cause::kInvalidUsage, "{} is {}, expected > 0, or 0 to have it chosen", name, value);
-  Job one = job;
-  one.tensor = std::max(1, job.tensor);
-  // where the degree is open, this applies to degrees greater than 1
-  one.sequence_parallel &= job.tensor != 0;
-  one.check();
+  const auto check = [&](Job one) {
+    one.tensor = std::max(1, job.tensor);
+    // where the degree is open, this applies to degrees greater than 1
+    one.sequence_parallel &= job.tensor != 0;
+    one.check();
+    if (const auto lacks = inexpressible(one, job.framework); !lacks.empty())
+      fail(Cause::kUnsupported, "{}; plan without, or for another framework", fmt::join(lacks, "; "));
+  };
+  check(job);
   for (const auto& [schedule, chunks] : options.schedules) {
+    Job one = job;
     one.schedule = schedule;
     one.chunks = chunks;
-    one.check();
+    check(std::move(one));
   }
   for (const Saving& saving : options.savings) {
-    one = job;
-    one.tensor = std::max(1, job.tensor);
-    one.sequence_parallel &= job.tensor != 0;
+    Job one = job;
     one.set(saving);
-    one.check();
+    check(std::move(one));
   }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
+  if (!(options.tolerance >= 0) || options.tolerance >= 1)
+    fail(Cause::kInvalidUsage, "tolerance is {}, expected a share of the fastest step from 0 to below 1",
+         options.tolerance);
   if (options.may_leave_out && !strategy.capabilities.leaves_devices_out)
     fail(Cause::kInvalidUsage, "strategy {} gives every rank a place; to leave some out, take {}",
          strategy.name, alternatives(strategy_names({&StrategyCapabilities::leaves_devices_out})));
@@ -55,32 +68,101 @@ std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::
   return savings;
 }
 
-Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& wanted,
-               const Strategy& strategy) {
-  check_job(job, wanted, strategy);
-  PlanOptions options = wanted;
-  options.uneven_replicas &= job.framework != Framework::kTombolo;
-  const ClusterView all(cluster, "per-peer", {});
-  const std::vector<LauncherSlot> slots = launcher_slots(all, options.rank_hosts);
+namespace {
+
+/// Notes the devices that the framework cannot start beside the others.
+void note_unstarted(const ClusterView& view, const std::vector<LauncherSlot>& all,
+                    const std::vector<LauncherSlot>& started, Plan& plan) {
+  std::set<std::pair<int, int>> taken;
+  for (const LauncherSlot& slot : started) taken.insert({slot.host, slot.device});
+  std::map<int, int> of_host;
+  for (const LauncherSlot& slot : all) {
+    if (taken.contains({slot.host, slot.device})) continue;
+    plan.left_out.push_back({view.host(slot.host).name, slot.device});
+    ++of_host[slot.host];
+  }
+  if (of_host.empty()) return;
+  std::vector<std::string> hosts;
+  for (const auto& [host, count] : of_host)
+    hosts.push_back(fmt::format("{} of {}", count, view.host(host).name));
+  constexpr std::size_t kNamed = 4;
+  const std::size_t more = hosts.size() > kNamed ? hosts.size() - kNamed : 0;
+  hosts.resize(hosts.size() - more);
+  plan.notes.push_back(fmt::format(
+      "left out: {}{}, for {} starts equally many ranks on every node", fmt::join(hosts, ", "),
+      more > 0 ? fmt::format(" and those of {} more hosts", more) : "", traits(plan.job.framework).title));
+}
+
+/// The plan that was chosen, with the notes that hold for it: all of the strategy's fastest plan where it is
+/// that one.
+Plan taken_for(const SearchContext& context, const Strategy& strategy, const Plan& fastest, Plan plan) {
+  plan.strategy = strategy.name;
+  const bool same =
+      plan.prediction.step_seconds == fastest.prediction.step_seconds && plan.pipelines == fastest.pipelines;
+  std::vector<std::string> notes;
+  if (same) notes = fastest.notes;
+  // what each strategy found
+  if (!same && strategy.capabilities.asks_others) notes.push_back(fastest.notes.front());
+  for (std::string& note : plan.notes)
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  plan.notes = std::move(notes);
+  note_conditions(context, plan);
+  return plan;
+}
+
+Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
+                const std::vector<LauncherSlot>& slots, const Job& job, const PlanOptions& options,
+                const Strategy& strategy) {
   std::vector<std::string> hosts;
   for (const LauncherSlot& slot : slots) {
     const std::string& name = all.host(slot.host).name;
     if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(name);
   }
   const ClusterView view(cluster, options.routing, hosts);
-  const SearchContext context{view, all, slots, options};
-
+  Contenders contenders(options.tolerance);
+  SearchContext context{view, all, slots, options};
+  if (options.tolerance > 0) context.contenders = &contenders;
   Plan plan = plan_by(strategy, context, job).value();
+  if (options.tolerance > 0) {
+    contenders.offer(plan, view);
+    plan = taken_for(context, strategy, plan, chosen(context, contenders.ranked(), options.tolerance));
+  }
   if (!plan.left_out.empty()) {
     for (std::string& sentence : why_left_out(context, plan)) plan.notes.push_back(std::move(sentence));
     // The hosts that still take part may all share a better kind of NIC.
     if (options.routing == "shared")
       plan.prediction.step_seconds = simulate(plan, cluster, {.spans = false}).step_seconds;
   }
-  plan.prediction.tokens_per_second =
-      static_cast<double>(job.global_batch) * job.model.context / plan.prediction.step_seconds;
   plan.groups = groups_of(plan, view);
   return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& wanted,
+               const Strategy& strategy) {
+  check_job(job, wanted, strategy);
+  PlanOptions options = wanted;
+  const FrameworkTraits& can = traits(job.framework);
+  options.uneven_replicas &= can.uneven_replicas && can.tensor_degree_per_stage;
+  const ClusterView all(cluster, "per-peer", {});
+  const std::vector<LauncherSlot> slots = launcher_slots(all, options.rank_hosts);
+  std::optional<Plan> best;
+  std::optional<Error> why;
+  for (const std::vector<LauncherSlot>& some : startable_slots(slots, can)) {
+    try {
+      Plan plan = plan_among(cluster, all, some, job, options, strategy);
+      if (best && plan.prediction.step_seconds >= best->prediction.step_seconds) continue;
+      note_unstarted(all, slots, some, plan);
+      best = std::move(plan);
+    } catch (const Error& error) {
+      why = error;  // the last is of the most devices per node
+    }
+  }
+  if (!best) throw Error(*why);
+  best->prediction.tokens_per_second =
+      static_cast<double>(job.global_batch) * job.model.context / best->prediction.step_seconds;
+  return std::move(*best);
 }
 
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options) {

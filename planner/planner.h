@@ -20,7 +20,7 @@ namespace tombolo::planner {
 struct Strategy;
 
 struct PlanOptions {
-  std::string strategy = "holmes";  ///< a name from the list in strategies/strategy.h
+  std::string strategy = "auto";  ///< a name from the list in strategies/strategy.h
   /// "per-peer" or "shared": the transport that the prediction assumes.
   std::string routing = "per-peer";
   /// Host of each launcher rank, in launcher order; empty = the cluster file's order, one rank per device.
@@ -32,8 +32,12 @@ struct PlanOptions {
   std::vector<Saving> savings;
   /// The schedules to try, each with its number of model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
-  /// Whether replicas may differ, where the strategy can do that; the bundled trainer's must be alike anyway.
+  /// Whether replicas may differ, where the strategy and the job's framework can do that.
   bool uneven_replicas = true;
+  /// Plans whose step is longer by at most this share of the fastest count as equally fast, and of these the
+  /// one is taken that crosses slow links least, leaves memory free and is simplest (explain/choose.h). 0:
+  /// the fastest is taken.
+  double tolerance = 0;
   /// Whether ranks may stay idle where a step is shorter without them. Strategies that cannot leave ranks
   /// idle refuse it.
   bool may_leave_out = false;
@@ -42,8 +46,10 @@ struct PlanOptions {
 /// The ways to save memory with so many replicas; a single replica cannot shard the optimizer. Never empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
-/// The plan that is fastest in simulation among those that the strategy considers and that fit in memory.
-/// Throws kInvalidUsage when nothing fits, saying what would.
+/// The plan that is fastest in simulation among those that the strategy considers, that the job's framework
+/// can express and that fit in memory. Where that framework starts equally many ranks on every node and hosts
+/// have different numbers, each number is tried, and the other devices are left out. Throws kInvalidUsage
+/// when nothing fits, saying what would, and kUnsupported where the framework lacks what the job fixes.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
 /// The same with a strategy that need not be in the list.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options,

@@ -34,8 +34,11 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Carrier carrier() const noexcept = 0;
-  /// Whether its connections offer Resumable.
+  /// Whether both ends of its connections may take the messages on over another way (Resumable).
   virtual bool resumable() const noexcept { return false; }
+  /// Whether that NIC of this end could carry a connection of this backend at the moment. True for one that
+  /// it does not use.
+  virtual bool ready(const std::string& /*nic*/) const noexcept { return true; }
   /// Called with a connected socket before its handshake ends, to set options beyond those that every stream
   /// has. `nic` is this end's; `streams` is the number of streams with which the connection begins.
   virtual void prepare_stream(int /*socket*/, const std::string& /*nic*/, std::size_t /*streams*/) const {}

@@ -43,6 +43,7 @@ std::vector<std::byte> Goodbye::encode() const {
   writer.number(static_cast<std::uint8_t>(at - kOnChannel.begin() + 1));
   for (std::uint64_t one : {sent, written, received, size, capacity}) writer.number(one);
   writer.padded_text(text, kGoodbyeTextWidth);
+  writer.number(static_cast<std::uint8_t>(pairs.to_ulong()));
   auto bytes = writer.take();
   bytes.resize(kBytes);
   return bytes;
@@ -58,6 +59,7 @@ Goodbye Goodbye::decode(std::span<const std::byte> bytes) {
        {&goodbye.sent, &goodbye.written, &goodbye.received, &goodbye.size, &goodbye.capacity})
     *one = reader.number<std::uint64_t>();
   goodbye.text = reader.padded_text(kGoodbyeTextWidth);
+  goodbye.pairs = reader.number<std::uint8_t>();
   return goodbye;
 }
 

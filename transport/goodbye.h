@@ -2,6 +2,7 @@
 // the message that goes over the control channel of a connection whose bytes go another way.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,6 +42,9 @@ struct Goodbye {
   std::uint64_t size = 0;      ///< kTooLarge: of the message
   std::uint64_t capacity = 0;  ///< kTooLarge: of the receive
   std::string text;            ///< kFailed, kPathFailed: the error
+  static constexpr std::size_t kMostPairs = 8;
+  std::bitset<kMostPairs>
+      pairs{};  ///< kPathFailed: the pairs of NICs that failed, in the order of the set-up
 
   std::vector<std::byte> encode() const;
   /// The bytes come from the wire: throws kRemote saying what is wrong.

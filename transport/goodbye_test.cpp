@@ -10,7 +10,7 @@ namespace tombolo::transport {
 namespace {
 
 TEST(Goodbye, ComesBackAsItWasSaid) {
-  const Goodbye sent{GoodbyeReason::kTooLarge, 1, 2, 5, 3, 4, "why"};
+  const Goodbye sent{GoodbyeReason::kTooLarge, 1, 2, 5, 3, 4, "why", 0b10100001};
   const auto bytes = sent.encode();
   ASSERT_EQ(bytes.size(), Goodbye::kBytes);
   const Goodbye got = Goodbye::decode(bytes);
@@ -21,6 +21,7 @@ TEST(Goodbye, ComesBackAsItWasSaid) {
   EXPECT_EQ(got.size, 3u);
   EXPECT_EQ(got.capacity, 4u);
   EXPECT_EQ(got.text, "why");
+  EXPECT_EQ(got.pairs, sent.pairs);
   const Goodbye long_winded{GoodbyeReason::kFailed, 0, 0, 0, 0, 0, std::string(5000, 'x')};
   ASSERT_EQ(long_winded.encode().size(), Goodbye::kBytes);
   EXPECT_EQ(Goodbye::decode(long_winded.encode()).text, std::string(200, 'x'));

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -133,17 +134,30 @@ class Linux final : public Kernel {
   ssize_t write(int descriptor, const void* data, std::size_t size) noexcept override {
     return ::write(descriptor, data, size);
   }
+  int pipe2(int ends[2], int flags) noexcept override {
+    const int result = ::pipe2(ends, flags);
+    if (result == 0) {
+      open_descriptors.add(ends[0]);
+      open_descriptors.add(ends[1]);
+    }
+    return result;
+  }
   int close(int descriptor) noexcept override {
     open_descriptors.remove(descriptor);
     return ::close(descriptor);
   }
 
   int sched_yield() noexcept override { return ::sched_yield(); }
+  int sched_getcpu() noexcept override { return ::sched_getcpu(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return ::getrandom(data, size, flags);
   }
 
   pid_t getpid() noexcept override { return ::getpid(); }
+  int pidfd_open(pid_t process, unsigned flags) noexcept override {
+    // The C library has no function for it before glibc 2.36.
+    return open_descriptors.add(static_cast<int>(::syscall(SYS_pidfd_open, process, flags)));
+  }
   int memfd_create(const char* name, unsigned flags) noexcept override {
     // Shared memory says nothing on anybody's behalf, so that a forked child may keep its descriptors.
     return ::memfd_create(name, flags);

@@ -52,12 +52,15 @@ class Kernel {
   virtual int eventfd(unsigned initial, int flags) noexcept = 0;
   virtual ssize_t read(int descriptor, void* data, std::size_t size) noexcept = 0;
   virtual ssize_t write(int descriptor, const void* data, std::size_t size) noexcept = 0;
+  virtual int pipe2(int ends[2], int flags) noexcept = 0;
   virtual int close(int descriptor) noexcept = 0;
 
   virtual int sched_yield() noexcept = 0;
+  virtual int sched_getcpu() noexcept = 0;
   virtual ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept = 0;
 
   virtual pid_t getpid() noexcept = 0;
+  virtual int pidfd_open(pid_t process, unsigned flags) noexcept = 0;
   virtual int memfd_create(const char* name, unsigned flags) noexcept = 0;
   virtual int ftruncate(int file, off_t size) noexcept = 0;
   virtual int fcntl(int file, int command, int argument) noexcept = 0;

@@ -41,6 +41,7 @@ namespace tombolo::transport {
 
 enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
 
+class OneSided;
 class Resumable;
 
 enum class MemoryKind : std::uint8_t { kHost, kCuda };
@@ -142,6 +143,10 @@ class Connection {
 
   /// What lets its messages go on over another connection; null where that cannot be had.
   virtual Resumable* resumable() noexcept { return nullptr; }
+
+  /// What reads and writes the other end's memory without its processor (one_sided.h); null where the
+  /// transport has none.
+  virtual OneSided* one_sided() noexcept { return nullptr; }
 };
 
 /// A connection that needs no registration of host memory, and carries no other.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/micro/subjects.h"
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/engine/small_float.h"
+#include "collectives/data/small_float.h"
 
 namespace tombolo::bench {
 namespace {

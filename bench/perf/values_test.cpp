@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "collectives/engine/small_float.h"
+#include "collectives/data/small_float.h"
 
 namespace tombolo::bench {
 namespace {

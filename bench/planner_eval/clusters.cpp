@@ -47,7 +47,7 @@ Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, i
   model.bytes_per_value = 2;
   job.global_batch = rows;
   job.tensor = 0;
-  job.framework = Framework::kMegatron;
+  job.framework = Framework::kAny;
   job.fp32_gradients = false;
   job.reserve_bytes = 0;  // as the other searches count memory
   return job;

@@ -25,7 +25,8 @@ topology::ClusterFile cluster_of(const std::vector<std::pair<Machines, Spec>>& m
                                  double bytes_per_second);
 
 /// A model of LLaMA's kind in fp16, with an MLP of 8/3 hidden rounded up to `multiple`, and `rows` rows of
-/// 2048 tokens per step, trained by Megatron-LM with gradients in fp16. The planner chooses the rest.
+/// 2048 tokens per step, trained by a framework without limits, with gradients in fp16. The planner chooses
+/// the rest.
 planner::Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, int rows);
 
 /// Options of that strategy, with every kind of recomputation allowed.

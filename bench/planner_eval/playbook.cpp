@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "base/error.h"
 #include "bench/planner_eval/measured_grid.h"
@@ -131,6 +132,16 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
        0.15);
   line("step on up to 8 nodes, mean absolute error, rows that were not (3B, 80B)", error_of(few, false),
        0.15);
+  if (const std::vector<double> regret = regrets(few); !regret.empty()) {
+    const double median = (regret[regret.size() / 2] + regret[(regret.size() - 1) / 2]) / 2;
+    report.line("first choice against the best measured layout on up to 8 nodes, regret of the median group",
+                "<= 5 %",
+                fmt::format("{:.1f} % (mean {:.1f} %) over {} groups", 100 * median,
+                            100 * std::accumulate(regret.begin(), regret.end(), 0.0) /
+                                static_cast<double>(regret.size()),
+                            regret.size()),
+                median <= 0.05);
+  }
   for (const int nodes : {16, 32})
     if (const GridError error = error_of(by_nodes[nodes], false); error.rows > 0)
       report.note(fmt::format("On {} nodes, not fitted: {}.", nodes, describe(error)));

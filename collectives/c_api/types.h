@@ -1,7 +1,7 @@
 // The C interface's numbers for types and operators, in the engine's terms.
 #pragma once
 
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "tombolo/tombolo.h"
 
 namespace tombolo::c_api {

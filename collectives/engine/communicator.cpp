@@ -169,6 +169,13 @@ std::optional<transport::Route> Communicator::route_to(int peer) const {
 std::vector<LinkTraffic> Communicator::traffic() const {
   std::vector<LinkTraffic> all;
   if (!state_->mesh) return all;
+  if (state_->host) {
+    const HostCollective& host = *state_->host_collective;
+    const std::string& name = state_->members[static_cast<std::size_t>(rank())].host;
+    if (host.written() + host.read() > 0)
+      all.push_back(
+          {name, "memory", name, "memory", topology::NicKind::kTcp, "shm", host.written(), host.read()});
+  }
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     for (const Traffic traffic : kAllTraffic) {

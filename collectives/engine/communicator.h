@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/options.h"
 #include "collectives/schedule/collective.h"
 
@@ -32,7 +32,8 @@ struct Work {
   std::uint32_t generation = 0;
 };
 
-/// Payload bytes this rank sent and received over one pair of NICs.
+/// Payload bytes this rank sent and received over one pair of NICs; with "memory" in their place, through the
+/// memory that ranks of one host share.
 struct LinkTraffic {
   std::string local_host, local_nic, peer_host, peer_nic;
   topology::NicKind kind;

@@ -111,11 +111,21 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   return {call.collective, {call.count, size_of(call.type), average, rooted ? call.root : 0}, in_place};
 }
 
+std::string Communicator::State::describe(const CollectiveCall& call, const ScheduleKey& key,
+                                          std::uint64_t number) const {
+  std::string text = fmt::format("{} #{}", collective_name(call.collective), number);
+  if (call.collective == Collective::kBarrier) return text;
+  const bool reduces = is_reduction(call.collective);
+  return text + fmt::format(" ({} {}{}{})", format_size(key.problem.bytes()), data_type_name(call.type),
+                            reduces ? " " : "", reduces ? reduce_op_name(call.op) : "");
+}
+
 void Communicator::State::run(const CollectiveCall& call) {
   const ScheduleKey key = check(call);
+  const std::uint64_t number = ++operations;
+  if (host && goes_through_host_memory(key)) return run_in_host_memory(call, key, number);
   const Schedule& schedule = schedule_for(key);
   last_algorithm = schedule.algorithm;
-  const std::uint64_t number = ++operations;
   auto* output = static_cast<std::byte*>(call.receive);
   if (!mesh) {  // alone: at most a copy, and dividing by one changes nothing
     for (const Step& step : schedule.steps) {
@@ -129,13 +139,7 @@ void Communicator::State::run(const CollectiveCall& call) {
       {&schedule, bytes_of(call.send), output, call.type, call.op, static_cast<std::size_t>(rank_map.size)});
   wait_until([this] { return executor->finished(); },
              [&] {
-               std::string text = fmt::format("{} #{}", collective_name(call.collective), number);
-               if (call.collective != Collective::kBarrier) {
-                 const bool reduces = is_reduction(call.collective);
-                 text += fmt::format(
-                     " ({} {}{}{})", format_size(key.problem.count * key.problem.element_bytes),
-                     data_type_name(call.type), reduces ? " " : "", reduces ? reduce_op_name(call.op) : "");
-               }
+               std::string text = describe(call, key, number);
                if (const int peer = executor->awaited_peer(); peer >= 0 && !executor->failure()) {
                  text += fmt::format(": waiting for {}", mesh->describe(Traffic::kCollective, peer));
                }

@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
           {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
           {"TOMBOLO_ALGORITHM", options.algorithm},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
+          {"TOMBOLO_HOST_LIMIT", std::to_string(options.tuning.host_bytes)},
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
 
@@ -114,8 +115,9 @@ void Communicator::State::set_up() {
       router = std::make_shared<transport::Router>(options.router);
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
-    RankRecord own{
-        options.router.host.name, options.router.host.cluster, {}, settings_of(options), mesh->endpoint()};
+    if (may_use_host_memory()) host = HostGroup::create();
+    RankRecord own{options.router.host.name, options.router.host.cluster,      {},
+                   settings_of(options),     host ? host->card() : HostCard{}, mesh->endpoint()};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);
@@ -128,6 +130,7 @@ void Communicator::State::set_up() {
     signal->watch(rendezvous, deadline);
     const auto records = collect(*store, rendezvous, "rank", rank, size, deadline);
     std::vector<Mesh::Peer> peers;
+    std::vector<HostCard> cards;
     for (int peer = 0; peer < size; ++peer) {
       const RankRecord record = RankRecord::decode(records[static_cast<std::size_t>(peer)], peer);
       for (std::size_t i = 0; i < own.settings.size(); ++i) {
@@ -139,6 +142,14 @@ void Communicator::State::set_up() {
       }
       members.push_back({peer, record.host, record.cluster});
       peers.push_back({record.host, record.endpoint});
+      cards.push_back(record.memory);
+    }
+    const bool one_host = std::all_of(members.begin(), members.end(),
+                                      [&](const Member& member) { return member.host == own.host; });
+    if (!one_host) host.reset();
+    if (host) {
+      host->join(cards, rank);
+      host_collective = std::make_unique<HostCollective>(*host);
     }
     mesh->set_peers(std::move(peers));
     executor =
@@ -176,6 +187,12 @@ transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline de
   if (bytes.size() != Secret::kBytes)
     fail(Cause::kRemote, "the store holds {} bytes as the job's secret", bytes.size());
   return Secret::from_bytes(std::span<const std::byte>(bytes).first<Secret::kBytes>());
+}
+
+bool Communicator::State::may_use_host_memory() const {
+  return options.identity.size <= HostCollective::kMostRanks && options.tuning.host_bytes > 0 &&
+         options.algorithm == kAutomatic && options.routing == Routing::kPerPeer &&
+         transport::allowed(options.router.policy, transport::Carrier::kShm);
 }
 
 void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {

@@ -14,6 +14,7 @@
 #include "collectives/engine/executor.h"
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/point_to_point.h"
+#include "collectives/host/host_collective.h"
 #include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
@@ -44,10 +45,18 @@ struct Communicator::State {
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
+  /// Whether the settings, which are the same on every rank, allow HostCollective.
+  bool may_use_host_memory() const;
+
   // --- what calls do
   /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.
   ScheduleKey check(const CollectiveCall& call) const;
   void run(const CollectiveCall& call);
+  /// Whether the call goes through the host's memory. Waits until it is clear whether that can be had.
+  bool goes_through_host_memory(const ScheduleKey& key);
+  void run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key, std::uint64_t number);
+  /// "all_reduce #7 (4 KiB float sum)"
+  std::string describe(const CollectiveCall& call, const ScheduleKey& key, std::uint64_t number) const;
   void wait(Work work);
   const Schedule& schedule_for(const ScheduleKey& key);
   /// Throws where no operation is possible any more, saying why.
@@ -67,6 +76,8 @@ struct Communicator::State {
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
   /// neighbour, which need not be the one that is absent.
   std::string name_ranks_not_waiting() noexcept;
+  /// Throws where a rank of the host has made another call, has left or has ended (a system call each).
+  void check_host(const std::function<std::string()>& what);
   void check_failures(const std::function<std::string()>& what);
   /// Throws when another rank has given up, or the store has vanished.
   void check_other_ranks(const std::function<std::string()>& what);
@@ -84,6 +95,8 @@ struct Communicator::State {
   std::unique_ptr<Mesh> mesh;  ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
   std::unique_ptr<Executor> executor;
+  std::unique_ptr<HostGroup> host;  ///< null where the ranks are on several hosts, or it may not be used
+  std::unique_ptr<HostCollective> host_collective;  ///< with `host`
   std::unique_ptr<PointToPoint> messages;
   std::atomic<Phase> phase{Phase::kOpen};
   std::optional<Error> failure;                           ///< written once, before `phase` becomes kFailed

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/randomized_test.h"
 #include "base/sanitizer.h"
-#include "collectives/engine/float8.h"
-#include "collectives/engine/half.h"
+#include "collectives/data/float8.h"
+#include "collectives/data/half.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -222,6 +222,103 @@ TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
 INSTANTIATE_TEST_SUITE_P(Communicator, Everywhere,
                          testing::Values("A", "AA", "AB", "AAA", "ABAB", "AABBB", "ABCABC", "AAAAAAA",
                                          "ABABABAB"));
+
+/// All ranks on one host, as processes that the router takes to shared memory.
+void on_one_host(Options& options) {
+  options.router.host.name = "host0";
+}
+
+TEST(Communicator, GoesThroughMemoryWhereAllRanksAreOnOneHost) {
+  for (const char* clusters : {"AA", "AAA", "AABBA"}) {
+    expect_fine(run_ranks(
+        clusters,
+        [](Communicator& all) {
+          const std::size_t ranks = static_cast<std::size_t>(all.size());
+          for (const std::size_t count :
+               {std::size_t{1}, std::size_t{300}, std::size_t{70'000}, std::size_t{2'000'000}}) {
+            for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage}) {
+              auto values = filled(count, DataType::kFloat32, all.rank(), op, 5);
+              Bytes result(values.size());
+              all.all_reduce(values.data(), result.data(), count, DataType::kFloat32, op);
+              ASSERT_EQ(result, reduced(count, DataType::kFloat32, all.size(), op, 5));
+              ASSERT_EQ(all.last_algorithm() == "host", values.size() <= Tuning().host_bytes);
+            }
+          }
+          std::vector<std::int64_t> parts(ranks);
+          const std::int64_t own = all.rank();
+          all.all_gather(&own, parts.data(), 1, DataType::kInt64);
+          for (std::size_t i = 0; i < ranks; ++i) ASSERT_EQ(parts[i], static_cast<std::int64_t>(i));
+          all.barrier();
+          const auto part = all.split(all.rank() % 2, 0);
+          std::int32_t one = 1;
+          part->all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum);
+          ASSERT_EQ(one, part->size());
+        },
+        on_one_host));
+  }
+}
+
+TEST(Communicator, DoesWithoutTheHostsMemoryWhereOneRankMayNotUseIt) {
+  std::atomic<int> arrived{0};
+  expect_fine(run_ranks(
+      "AAA",
+      [](Communicator& all) {
+        std::int32_t one = 1;
+        all.all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum);
+        ASSERT_EQ(one, 3);
+        ASSERT_NE(all.last_algorithm(), "host");
+      },
+      [&](Options& options) {
+        on_one_host(options);
+        if (arrived.fetch_add(1) == 0) options.router.policy.transports = {"tcp"};
+      }));
+}
+
+TEST(Communicator, SleepsInTheHostsMemoryUntilTheOthersCome) {
+  expect_fine(run_ranks(
+      "AAA",
+      [](Communicator& all) {
+        // Long enough for every other rank to fall asleep, each time another one.
+        for (int round = 0; round < 9; ++round) {
+          if (round % 3 == all.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          std::int32_t sum = all.rank();
+          all.all_reduce(&sum, &sum, 1, DataType::kInt32, ReduceOp::kSum);
+          ASSERT_EQ(sum, 3);
+        }
+      },
+      on_one_host));
+}
+
+TEST(Communicator, NamesARankOfTheHostThatLeavesOrMakesAnotherCall) {
+  const auto left = run_ranks(
+      "AAA",
+      [](Communicator& all) {
+        all.barrier();
+        if (all.rank() == 1) return;
+        std::int32_t one = 1;
+        all.all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum);
+      },
+      on_one_host);
+  EXPECT_FALSE(left[1].threw) << left[1].text;
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_TRUE(left[rank].threw);
+    EXPECT_EQ(left[rank].cause, Cause::kRemote);
+    EXPECT_NE(left[rank].text.find("rank 1 on host host0 failed: it has left the communicator"),
+              std::string::npos)
+        << left[rank].text;
+  }
+  const auto other = run_ranks(
+      "AA",
+      [](Communicator& all) {
+        std::int32_t values[2] = {};
+        all.all_reduce(values, values, all.rank() == 0 ? 1 : 2, DataType::kInt32, ReduceOp::kSum);
+      },
+      on_one_host);
+  for (const Outcome& outcome : other) {
+    EXPECT_TRUE(outcome.threw);
+    EXPECT_NE(outcome.text.find("it made another call"), std::string::npos) << outcome.text;
+  }
+}
 
 TEST(Communicator, CarriesVectorsOfManySegments) {
   const std::size_t count = kSanitized ? 50'001 : 150'001;

@@ -50,6 +50,7 @@ bool Communicator::State::turn() {
   // Connections that only a peer has asked for can wait until this rank is idle.
   bool moved = mesh->opening() && mesh->progress();
   if (!executor->finished()) moved |= executor->progress();
+  if (host && !host_collective->finished()) moved |= host_collective->progress();
   if (!messages->idle()) moved |= messages->progress();
   return moved;
 }
@@ -57,6 +58,10 @@ bool Communicator::State::turn() {
 void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
   record_failure(cause, text);
   executor->clear();
+  if (host) {
+    host_collective->clear();
+    host->leave();
+  }
   messages->clear();
   mesh->close_all();
   throw Error(*failure);
@@ -142,15 +147,24 @@ void Communicator::State::check_other_ranks(const std::function<std::string()>& 
 
 void Communicator::State::sleep(Duration most) {
   handles.clear();
+  const bool in_host =
+      host && (!host_collective->finished() || host->standing() == HostGroup::Standing::kForming);
+  if (in_host) {
+    host->fall_asleep();
+    if (host_collective->progress()) return host->wake_up();
+    host->append_wait_handles(handles);
+  }
   signal->append_wait_handles(handles);
   mesh->append_wait_handles(handles);
   if (!executor->finished()) executor->append_wait_handles(handles);
   messages->append_wait_handles(handles);
   const auto bounded = within(std::min<Duration>(most, kLongestSleep));
-  if (transport::kernel().poll(handles.data(), static_cast<nfds_t>(handles.size()),
-                               bounded.poll_milliseconds()) < 0 &&
-      errno != EINTR) {
-    fail_all_ranks(Cause::kSystem, fmt::format("poll: {}", errno_text(errno)));
+  const int ready = transport::kernel().poll(handles.data(), static_cast<nfds_t>(handles.size()),
+                                             bounded.poll_milliseconds());
+  const int error = errno;
+  if (in_host) host->wake_up();
+  if (ready < 0 && error != EINTR) {
+    fail_all_ranks(Cause::kSystem, fmt::format("poll: {}", errno_text(error)));
   }
 }
 
@@ -190,6 +204,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       moved_bytes |= messages->progress_connections();
       check_failures(what);
       check_other_ranks(what);
+      check_host(what);
       if (moved_bytes) {
         idle = false;
         continue;

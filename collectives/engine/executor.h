@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/schedule/schedule.h"
 #include "transport/transport.h"
 

@@ -7,9 +7,10 @@ namespace tombolo::collectives {
 namespace {
 
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
-// texts, u16 length of the endpoint, endpoint.
+// texts, i64 process, i32 memory, i32 bell, u64 token of the host's memory, u16 length of the endpoint,
+// endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::uint8_t kRecordVersion = 2;
 constexpr std::size_t kMostRecordSettings = 16;
 
 RankRecord read_record(std::span<const std::byte> bytes) {
@@ -30,6 +31,10 @@ RankRecord read_record(std::span<const std::byte> bytes) {
     std::string name = reader.text();
     record.settings.emplace_back(std::move(name), reader.text());
   }
+  record.memory.process = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  record.memory.memory = static_cast<std::int32_t>(reader.number<std::uint32_t>());
+  record.memory.bell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
+  record.memory.token = reader.number<std::uint64_t>();
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
   return record;
@@ -50,6 +55,10 @@ std::vector<std::byte> RankRecord::encode() const {
     writer.text(name);
     writer.text(value);
   }
+  writer.number(static_cast<std::uint64_t>(memory.process));
+  writer.number(static_cast<std::uint32_t>(memory.memory));
+  writer.number(static_cast<std::uint32_t>(memory.bell));
+  writer.number(memory.token);
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());
   writer.number(static_cast<std::uint16_t>(encoded.size()));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/host/host_group.h"
 #include "transport/endpoint.h"
 
 namespace tombolo::collectives {
@@ -15,6 +16,7 @@ struct RankRecord {
   std::string host, cluster;
   std::string token;  ///< random; tells two processes apart that say that they are the same rank
   std::vector<std::pair<std::string, std::string>> settings;  ///< those that must be equal on every rank
+  HostCard memory;                                            ///< for ranks of the same host
   transport::Endpoint endpoint;
 
   /// Texts are cut at 255 bytes.

@@ -12,8 +12,12 @@ namespace tombolo::collectives {
 namespace {
 
 RankRecord example_record() {
-  RankRecord one{
-      "a0", "east", "0123456789abcdef", {{"number of ranks", "4"}, {"TOMBOLO_SEGMENT", "65536"}}, {}};
+  RankRecord one{"a0",
+                 "east",
+                 "0123456789abcdef",
+                 {{"number of ranks", "4"}, {"TOMBOLO_SEGMENT", "65536"}},
+                 {1234, 5, -1, 0xfedcba9876543210},
+                 {}};
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};
   one.endpoint.set_ids();
@@ -36,6 +40,7 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.cluster, "east");
   EXPECT_EQ(again.token, example_record().token);
   EXPECT_EQ(again.settings, example_record().settings);
+  EXPECT_EQ(again.memory, example_record().memory);
   EXPECT_EQ(again.encode(), example_record().encode());
 }
 

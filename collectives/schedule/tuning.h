@@ -12,6 +12,9 @@ struct Tuning {
   /// Vectors of at most so many bytes (those of all ranks' parts together) are moved in few steps instead of
   /// few bytes. At 8 KiB a TCP message costs about as much in system calls as in bytes.
   std::size_t small_bytes = std::size_t{16} << 10;
+  /// Calls of at most so many bytes (one rank's) go through memory that all ranks see, where all are on one
+  /// host; 0: none (TOMBOLO_HOST_LIMIT).
+  std::size_t host_bytes = std::size_t{4} << 20;
 };
 
 }  // namespace tombolo::collectives

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/schedule.h"

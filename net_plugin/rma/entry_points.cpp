@@ -31,7 +31,7 @@ struct Context {
 };
 
 bool is_on() {
-  return kRmaParameter.choice() == "auto";
+  return kRmaParameter.choice() != "off";
 }
 
 Group& group_of(void* group) {
@@ -63,9 +63,11 @@ abi::ncclResult_t init(void** context, std::uint64_t, abi::ncclDebugLogger_t log
     // Makes sure that the host is known, also where the network is another plugin's.
     Plugin::instance().open(logger, 12, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF);
     auto made = std::make_unique<Instance>(Instance{Plugin::instance().node(), Plugin::instance().log()});
-    made->log.info(
-        "one-sided operations (TOMBOLO_RMA=auto): put, get and signal, by messages over {} devices",
-        made->node->devices->size());
+    made->log.info("one-sided operations (TOMBOLO_RMA={}): put, get and signal over {} devices, {}",
+                   kRmaParameter.choice(), made->node->devices->size(),
+                   kRmaParameter.choice() == "auto"
+                       ? "by RDMA NICs where both ends have them, else by messages"
+                       : "by messages");
     *context = made.release();
   });
 }

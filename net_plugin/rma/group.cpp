@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "net_plugin/comms/lane_label.h"
 #include "net_plugin/comms/listen_comm.h"
+#include "net_plugin/rma/parameters.h"
 #include "transport/memory/pair.h"
 
 namespace tombolo::net_plugin::rma {
@@ -35,6 +36,7 @@ Group::Group(const Listening& listening, std::span<const HandleBytes> handles, s
       log_(listening.log),
       door_(listening.door),
       rank_(rank),
+      by_nic_(kRmaParameter.choice() == "auto"),
       pieces_(node_->gpu->staging()) {
   if (rank >= handles.size())
     fail(Cause::kInvalidUsage, "rank {} is none of the {} ranks of a group of one-sided operations", rank,
@@ -100,6 +102,8 @@ void Group::remove_window(const Window* window) {
     target->abandon(why);
     failed_ = true;
   }
+  for (auto& [rank, initiator] : initiators_) initiator->forget(*window);
+  for (auto& target : targets_) target->forget(*window);
   std::erase_if(targets_, [](const auto& target) { return target->over(); });  // with the copies under way
   windows_.erase(found);
 }
@@ -107,6 +111,10 @@ void Group::remove_window(const Window* window) {
 const Window* Group::find(std::uint32_t number) const noexcept {
   const auto found = windows_.find(number);
   return found != windows_.end() ? found->second.get() : nullptr;
+}
+
+void Group::note(const std::string& what) const noexcept {
+  log_.info("one-sided operations: {}", what);
 }
 
 bool Group::take_turn(const void* owner) noexcept {
@@ -138,10 +146,10 @@ Initiator& Group::initiator(std::uint32_t rank) {
   auto& found = initiators_[rank];
   if (found) return *found;
   if (rank != rank_) {
-    found = std::make_unique<Initiator>(dial(rank), pieces_);
+    found = std::make_unique<Initiator>(dial(rank), pieces_, by_nic_);
   } else {
     auto [asks, answers] = transport::memory::make_pair();
-    found = std::make_unique<Initiator>(std::move(asks), pieces_);
+    found = std::make_unique<Initiator>(std::move(asks), pieces_, by_nic_);
     targets_.push_back(std::make_unique<Target>(rank, std::move(answers), windows(), pieces_));
   }
   return *found;
@@ -169,7 +177,7 @@ Operation* Group::post(std::uint32_t rank, const RequestFrame& frame, const Wind
   if (free_.empty()) free_.push_back(&operations_.emplace_back());
   Operation* operation = free_.back();
   free_.pop_back();
-  *operation = {Operation::State::kUnderWay, rank, frame, local, local_offset};
+  operation->begin(rank, frame, local, local_offset);
   to.add(*operation);
   to.progress();
   return operation;

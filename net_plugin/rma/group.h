@@ -87,6 +87,8 @@ class Group final : private Windows {
     return number >= next_window_ && number < kNoWindow;
   }
   Duration patience() const noexcept override { return node_->deadline; }
+  bool by_nic() const noexcept override { return by_nic_; }
+  void note(const std::string& what) const noexcept override;
   bool take_turn(const void* owner) noexcept override;
   void end_turn(const void* owner) noexcept override;
 
@@ -104,6 +106,7 @@ class Group final : private Windows {
   std::shared_ptr<Door> door_;
   std::vector<Handle> peers_;  // by rank
   std::uint32_t rank_;
+  bool by_nic_;
 
   mutable std::mutex lock_;  // protects all below
   int traffic_class_ = -1;

@@ -35,6 +35,8 @@ std::string describe(const Operation& operation) {
   const RequestFrame& frame = operation.frame;
   std::string text;
   if (frame.kind == OperationKind::kFlush) return fmt::format("flush of rank {}", operation.rank);
+  if (frame.kind == OperationKind::kWindow)
+    return fmt::format("question for window {} of rank {}", frame.window, operation.rank);
   text = fmt::format("{} of {} bytes {} rank {}", frame.kind == OperationKind::kPut ? "put" : "get",
                      frame.bytes, frame.kind == OperationKind::kPut ? "to" : "from", operation.rank);
   if (frame.window != kNoWindow) text += fmt::format(", window {} at offset {}", frame.window, frame.offset);
@@ -44,8 +46,8 @@ std::string describe(const Operation& operation) {
   return text;
 }
 
-Initiator::Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces)
-    : Initiator(Dial(), pieces) {
+Initiator::Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces, bool by_nic)
+    : Initiator(Dial(), pieces, by_nic) {
   connection_ = std::move(connection);
 }
 
@@ -63,6 +65,7 @@ bool Initiator::progress() noexcept {
     if (!connection_ && !connect()) return false;
     bool moved = frames_.retire(*connection_);
     moved |= receive();
+    moved |= run_ahead();
     moved |= send();
     if (const Error* error = connection_->error(); error != nullptr) throw Error(*error);
     if (!moved) moved = connection_->progress();
@@ -80,11 +83,71 @@ void Initiator::check(Outcome outcome, const Operation& operation) const {
                 describe(operation));
 }
 
+/// Decides how operations go, in order, and gives the NICs what they carry out, before its turn to be sent
+/// comes.
+bool Initiator::run_ahead() {
+  bool moved = false;
+  while (ahead_ < queue_.size()) {
+    Operation& operation = *queue_[ahead_];
+    if (operation.way == Operation::Way::kOpen) {
+      switch (nic_.choose(*connection_, operation)) {
+        case NicWay::Choice::kMessage:
+          operation.way = Operation::Way::kMessage;
+          break;
+        case NicWay::Choice::kAsk:
+          queue_.insert(queue_.begin() + static_cast<std::ptrdiff_t>(ahead_),
+                        &nic_.ask(operation.rank, operation.frame.window));
+          continue;
+        case NicWay::Choice::kWait:
+          return moved;
+        case NicWay::Choice::kNic:
+          if (!may_begin(operation)) return moved;
+          switch (nic_.begin(*connection_, operation)) {
+            case transport::OneSided::Begun::kYes:
+              operation.way = Operation::Way::kNic;
+              break;
+            case transport::OneSided::Begun::kTryAgain:
+              return moved;
+            case transport::OneSided::Begun::kNever:
+              operation.way = Operation::Way::kMessage;
+          }
+      }
+      moved = true;
+    }
+    ++ahead_;
+  }
+  return moved;
+}
+
+bool Initiator::may_begin(const Operation& operation) const noexcept {
+  const auto one = [&](const Operation* earlier) { return may_overtake(operation, *earlier); };
+  return std::all_of(awaiting_.begin(), awaiting_.end(), one) &&
+         std::all_of(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(ahead_), one);
+}
+
+/// The connection has left the NICs. What they had goes again, by messages: the other rank has been told of
+/// none of it, since a signal is sent only when the bytes before it are there.
+void Initiator::lose_nics() noexcept {
+  for (std::size_t i = 0; i < ahead_; ++i) queue_[i]->way = Operation::Way::kMessage;
+}
+
 bool Initiator::send() {
   bool moved = false;
-  while (!queue_.empty()) {
+  while (ahead_ > 0) {
     Operation& operation = *queue_.front();
-    const RequestFrame& frame = operation.frame;
+    if (operation.way == Operation::Way::kNic) {
+      const auto state = operation.nic.state.load(std::memory_order_acquire);
+      if (state == transport::OneSidedOperation::State::kUnderWay) return moved;
+      if (state == transport::OneSidedOperation::State::kLost) lose_nics();
+      if (operation.way == Operation::Way::kNic && !operation.has_signal()) {
+        operation.state = Operation::State::kDone;
+        queue_.pop_front();
+        --ahead_;
+        moved = true;
+        continue;
+      }
+    }
+    const RequestFrame frame = operation.message();
     const bool puts = frame.kind == OperationKind::kPut && frame.bytes > 0;
     const bool is_inline = puts && frame.bytes <= kInlineBytes;
     FrameSender::Slot* slot = frames_.next();
@@ -117,6 +180,7 @@ bool Initiator::send() {
       sending_ = Sending::kNothing;
     }
     queue_.pop_front();
+    --ahead_;
   }
   return moved;
 }
@@ -125,9 +189,10 @@ bool Initiator::receive() {
   bool moved = false;
   while (!awaiting_.empty()) {
     Operation& operation = *awaiting_.front();
-    const RequestFrame& frame = operation.frame;
+    const RequestFrame frame = operation.message();
     const bool gets = frame.kind == OperationKind::kGet && frame.bytes > 0;
     const bool is_inline = gets && frame.bytes <= kInlineBytes;
+    const bool asks = frame.kind == OperationKind::kWindow;
     if (receiving_ == Receiving::kReply) {
       const auto bytes = replies_.poll(*connection_);
       if (!bytes) return moved;
@@ -139,11 +204,18 @@ bool Initiator::receive() {
                       word(reply.answer),
                       reply.window_bytes > 0 ? fmt::format(" of {} bytes", reply.window_bytes) : "");
       }
-      if (bytes->size() != sizeof(reply) + (is_inline ? frame.bytes : 0)) {
+      const std::size_t answered = is_inline ? static_cast<std::size_t>(frame.bytes)
+                                   : asks    ? sizeof(transport::RemoteWindow)
+                                             : 0;
+      if (bytes->size() != sizeof(reply) + answered) {
         tombolo::fail(Cause::kRemote, "{}: a reply of {} bytes does not belong to it", describe(operation),
                       bytes->size());
       }
-      if (is_inline) {
+      if (asks) {
+        transport::RemoteWindow remote;
+        std::memcpy(&remote, bytes->data() + sizeof(reply), sizeof(remote));
+        nic_.hear(frame.window, remote);
+      } else if (is_inline) {
         transfer_in_.write(*operation.local, operation.local_offset, bytes->subspan(sizeof(reply)));
       } else if (gets) {
         parts_in_.begin(*operation.local, operation.local_offset, frame.bytes);
@@ -171,6 +243,7 @@ void Initiator::fail(const std::string& why) noexcept {
   for (Operation* operation : queue_) operation->state = Operation::State::kFailed;
   for (Operation* operation : awaiting_) operation->state = Operation::State::kFailed;
   queue_.clear();
+  ahead_ = 0;
   awaiting_.clear();
 }
 

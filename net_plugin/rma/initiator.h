@@ -9,6 +9,7 @@
 #include <string>
 
 #include "net_plugin/rma/messages.h"
+#include "net_plugin/rma/nic_way.h"
 #include "net_plugin/rma/operation.h"
 #include "transport/routing/router.h"
 #include "transport/transport.h"
@@ -25,14 +26,16 @@ class Initiator {
   };
   /// It may throw, and so may what it returns; operations then fail.
   using Dial = std::function<Dialled()>;
-  Initiator(Dial dial, CopyPieces& pieces)
+  /// `by_nic`: whether NICs may carry out what they can.
+  Initiator(Dial dial, CopyPieces& pieces, bool by_nic)
       : dial_(std::move(dial)),
+        nic_(by_nic),
         parts_in_(Parts::Way::kReceive, pieces),
         parts_out_(Parts::Way::kSend, pieces),
         transfer_in_(pieces),
         transfer_out_(pieces) {}
   /// For a connection that is there already.
-  Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces);
+  Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces, bool by_nic);
 
   /// Takes the operation, which stays the group's. Operations are carried out in the order in which they
   /// come.
@@ -44,6 +47,8 @@ class Initiator {
   /// then on nothing touches windows any more.
   void stop_copies() noexcept;
 
+  /// The window, which no operation uses, is deregistered.
+  void forget(const Window& window) noexcept { nic_.forget(window); }
   /// Whether one that is not done uses the window.
   bool uses(const Window& window) const noexcept;
   /// Why everything fails; null where it does not.
@@ -54,12 +59,17 @@ class Initiator {
   enum class Receiving : std::uint8_t { kReply, kScattering, kParts };
 
   bool connect();
+  bool run_ahead();
+  bool may_begin(const Operation& operation) const noexcept;
+  void lose_nics() noexcept;
   bool send();
   bool receive();
   void check(transport::Outcome outcome, const Operation& operation) const;
 
   Dial dial_;
-  std::deque<Operation*> queue_;     // not yet begun; its first while it is being sent
+  NicWay nic_;
+  std::deque<Operation*> queue_;     // not yet sent; its first while it is being sent
+  std::size_t ahead_ = 0;            // of these, whose way is decided, and whose bytes the NICs have
   std::deque<Operation*> awaiting_;  // a reply
   Sending sending_ = Sending::kNothing;
   Receiving receiving_ = Receiving::kReply;

@@ -5,7 +5,7 @@
 
 namespace tombolo::net_plugin {
 
-/// TOMBOLO_RMA: off or auto.
+/// TOMBOLO_RMA: off, auto or messages.
 extern const Parameter kRmaParameter;
 
 }  // namespace tombolo::net_plugin

@@ -1,7 +1,8 @@
 // What one-sided operations are over connections that only send and receive. The rank that asks sends a
 // request frame; the rank that is asked carries it out and answers each request, in order, with a reply
 // frame. A frame carries the bytes of a short operation itself; those of a longer one follow or answer it as
-// parts, messages of their own.
+// parts, messages of their own. Where NICs carry bytes themselves, the frames are for signals, flushes, and
+// what a rank must know of the other's windows.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,8 @@ enum class OperationKind : std::uint32_t {
   kPut = 1,  ///< with or without a signal
   kGet = 2,
   kFlush = 3,  ///< answered when all before it is done
+  kWindow =
+      4,  ///< answered with the transport::RemoteWindow of `window`; of no bytes where NICs cannot reach it
 };
 
 inline constexpr std::uint32_t kNoWindow = 0xffffffff;

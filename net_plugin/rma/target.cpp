@@ -58,6 +58,7 @@ void Target::abandon(const std::string& why) noexcept {
   over_ = true;
   error_ = why;
   connection_.reset();
+  open_.clear();
   windows_.end_turn(this);
 }
 
@@ -134,7 +135,8 @@ bool Target::ask() {
 bool Target::examine() {
   const bool has_bytes = request_.kind != OperationKind::kFlush && request_.bytes > 0;
   const bool has_signal = request_.kind == OperationKind::kPut && request_.signal_window != kNoWindow;
-  if (!held_.passed() && ((has_bytes && windows_.is_to_come(request_.window)) ||
+  const bool asks = request_.kind == OperationKind::kWindow;
+  if (!held_.passed() && (((has_bytes || asks) && windows_.is_to_come(request_.window)) ||
                           (has_signal && windows_.is_to_come(request_.signal_window)))) {
     return false;
   }
@@ -167,6 +169,8 @@ bool Target::examine() {
     case OperationKind::kFlush:
       state_ = State::kAnswering;
       break;
+    case OperationKind::kWindow:
+      return tell_window();
     default:
       refuse(Answer::kNotUnderstood, nullptr);
   }
@@ -211,6 +215,33 @@ bool Target::get() {
                  std::span(slot->bytes).subspan(sizeof(ReplyFrame), inline_bytes_));
   state_ = State::kGathering;
   return true;
+}
+
+/// Where NICs cannot reach the window, messages do.
+bool Target::tell_window() {
+  FrameSender::Slot* slot = replies_.next();
+  if (slot == nullptr) return false;
+  const transport::RemoteWindow remote = remote_of(request_.window);
+  inline_bytes_ = sizeof(remote);
+  std::memcpy(slot->bytes.data() + sizeof(ReplyFrame), &remote, sizeof(remote));
+  state_ = State::kAnswering;
+  return true;
+}
+
+transport::RemoteWindow Target::remote_of(std::uint32_t number) {
+  const Window* window = windows_.find(number);
+  transport::OneSided* nics = connection_->one_sided();
+  if (window == nullptr || window->copier != nullptr || nics == nullptr || !windows_.by_nic()) return {};
+  auto& open = open_[number];
+  try {
+    if (open == nullptr) open = nics->open({window->base, static_cast<std::size_t>(window->bytes)});
+    return open->remote();
+  } catch (const Error& error) {
+    open_.erase(number);
+    windows_.note(fmt::format("rank {} reaches window {} by messages, not by its NICs: {}", rank_, number,
+                              error.what()));
+    return {};
+  }
 }
 
 void Target::refuse(Answer why, const Window* window) noexcept {

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "net_plugin/rma/messages.h"
+#include "transport/one_sided.h"
 #include "transport/transport.h"
 
 namespace tombolo::net_plugin::rma {
@@ -23,6 +25,10 @@ class Windows {
   virtual bool is_to_come(std::uint32_t number) const noexcept = 0;
   /// For how long an operation may wait for that.
   virtual Duration patience() const noexcept = 0;
+  /// Whether the NICs of other ranks may reach windows of this one.
+  virtual bool by_nic() const noexcept = 0;
+  /// For the log.
+  virtual void note(const std::string& what) const noexcept = 0;
   /// Signals of all ranks go one after the other, because on a GPU adding is reading, adding and writing.
   /// False where another owner has the turn.
   virtual bool take_turn(const void* owner) noexcept = 0;
@@ -46,6 +52,8 @@ class Target {
   void stop() noexcept { stopped_ = true; }
   /// Whether an operation that is being carried out uses the window.
   bool uses(const Window& window) const noexcept;
+  /// The window, which no operation uses, is deregistered: the other rank's NICs reach it no more.
+  void forget(const Window& window) noexcept { open_.erase(window.number); }
   /// Ends the connection, so that the memory of windows is touched no more.
   void abandon(const std::string& why) noexcept;
 
@@ -70,6 +78,8 @@ class Target {
   void put();
   void signal();
   bool get();
+  bool tell_window();
+  transport::RemoteWindow remote_of(std::uint32_t number);
   bool answer();
   void refuse(Answer why, const Window* window) noexcept;
   bool await(transport::Outcome outcome, State next);
@@ -91,7 +101,8 @@ class Target {
   FrameSender replies_;
   Parts parts_in_, parts_out_;
   Transfer transfer_;
-  std::unique_ptr<transport::Connection> connection_;  // ends first
+  std::map<std::uint32_t, std::unique_ptr<transport::OpenWindow>> open_;  // to the other rank's NICs
+  std::unique_ptr<transport::Connection> connection_;                     // ends first
 };
 
 }  // namespace tombolo::net_plugin::rma

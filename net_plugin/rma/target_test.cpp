@@ -22,6 +22,8 @@ class PretendedWindows final : public Windows {
   }
   bool is_to_come(std::uint32_t number) const noexcept override { return number >= next; }
   Duration patience() const noexcept override { return wait; }
+  bool by_nic() const noexcept override { return true; }
+  void note(const std::string&) const noexcept override {}
   bool take_turn(const void* owner) noexcept override {
     if (turn == nullptr) turn = owner;
     return turn == owner;

@@ -16,7 +16,7 @@ std::vector<std::string> reasons(double flops, double memory) {
   const SearchSetting setting(
       gpu_cluster({{"fast", 1, 2, NicKind::kTcp, 0, 4e9}, {"other", 1, 2, NicKind::kTcp, 0, flops, memory}},
                   1e8),
-      testing::megatron_job(8, 8));
+      testing::free_job(8, 8));
   Layout layout;
   layout.replicas = {{{{{0}, 4}, {{1}, 4}}, 8, 1}};
   return why_left_out(setting.context, Scorer(setting.context, setting.job).plan(layout));
@@ -37,7 +37,7 @@ TEST(LeftOut, OtherwiseSaysThatNothingFasterWasFound) {
 }
 
 TEST(LeftOut, SaysNothingWhereEveryDeviceIsUsed) {
-  const SearchSetting setting(gpu_cluster({{"a", 1, 2}}, 1e8), testing::megatron_job(8, 8));
+  const SearchSetting setting(gpu_cluster({{"a", 1, 2}}, 1e8), testing::free_job(8, 8));
   Layout layout;
   layout.replicas = {{{{{0}, 4}, {{1}, 4}}, 8, 1}};
   EXPECT_TRUE(why_left_out(setting.context, Scorer(setting.context, setting.job).plan(layout)).empty());

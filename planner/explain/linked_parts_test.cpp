@@ -25,7 +25,7 @@ TEST(LinkedParts, FollowLinksByWayOfOtherHosts) {
     const int from = link.from_host.back() - '0', to = link.to_host.back() - '0';
     return std::abs(from - to) != 1 || std::max(from, to) == 3;
   });
-  const SearchSetting setting(cluster, testing::megatron_job(8, 8));
+  const SearchSetting setting(cluster, testing::free_job(8, 8));
   EXPECT_EQ(linked_parts(setting.context),
             (std::vector<std::vector<std::string>>{{"a0", "a1", "a2"}, {"a3"}}));
 }
@@ -33,13 +33,13 @@ TEST(LinkedParts, FollowLinksByWayOfOtherHosts) {
 TEST(LinkedParts, ALinkInOneDirectionJoinsNothing) {
   const auto cluster = without(make_cluster({{"a", 2}}, 1e8),
                                [](const topology::Link& link) { return link.from_host == "a1"; });
-  const SearchSetting setting(cluster, testing::megatron_job(8, 8));
+  const SearchSetting setting(cluster, testing::free_job(8, 8));
   EXPECT_EQ(linked_parts(setting.context).size(), 2u);
 }
 
 TEST(LinkedParts, TheMessageNamesThePartsWhereThereAreSeveral) {
   const auto text_of = [](const topology::ClusterFile& cluster) -> std::string {
-    const SearchSetting setting(cluster, testing::megatron_job(8, 8));
+    const SearchSetting setting(cluster, testing::free_job(8, 8));
     try {
       fail_nothing_linked(setting.context, "no link from a0 to b0");
     } catch (const Error& error) {

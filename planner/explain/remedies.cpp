@@ -25,7 +25,7 @@ std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, J
   PlanOptions options = context.options;
   if (remedy.layout) {
     job.pipeline = job.data = job.micro_batch = 0;
-    if (job.framework != Framework::kTombolo) job.tensor = 0;
+    if (traits(job.framework).tensor_parallel) job.tensor = 0;
   }
   options.savings = savings_of(context.options, job);
   for (Saving& saving : options.savings) {
@@ -74,7 +74,8 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
   const bool may_recompute =
       std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
   const bool may_shard =
-      job.framework != Framework::kTombolo &&
+      std::ranges::find(traits(job.framework).shardings, Sharding::kOptimizer) !=
+          traits(job.framework).shardings.end() &&
       std::ranges::none_of(tried, [](const Saving& one) { return one.sharding != Sharding::kNone; });
   // Each is tried by itself, so that the message can name both.
   const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});

@@ -27,7 +27,7 @@ std::string message_of(const SearchSetting& setting, const Job& job) {
 }
 
 TEST(Remedies, NameTheLayoutInTheUsersWords) {
-  Job job = testing::megatron_job(8, 8);
+  Job job = testing::free_job(8, 8);
   job.pipeline = 2;
   job.data = 4;
   job.tensor = 1;

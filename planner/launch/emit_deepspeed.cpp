@@ -2,37 +2,33 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "planner/launch/emitted_precision.h"
 #include "planner/launch/emitters.h"
 #include "planner/launch/launch_nodes.h"
-#include "planner/strategies/strategy.h"
+#include "planner/launch/network_environment.h"
+#include "planner/launch/torchrun_script.h"
 
 namespace tombolo::planner {
 namespace {
 
-/// What of the plan DeepSpeed cannot express; empty where it can express all.
-std::string beyond_deepspeed(const Plan& plan) {
-  if (!plan.uniform())
-    return fmt::format(
-        "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy {})",
-        alternatives(strategy_names(
-            {&StrategyCapabilities::uneven_replicas, &StrategyCapabilities::tensor_degree_per_type}, false)));
-  if (plan.job.schedule != Schedule::kOneForwardOneBackward)
-    return fmt::format(
-        "its pipeline engine runs 1f1b only, and the plan's schedule is {}; plan with --schedule 1f1b",
-        schedule_name(plan.job.schedule));
-  return {};
-}
-
-Json configuration(const Job& job, const Plan& plan) {
+Json configuration(const Plan& plan, const EmittedPrecision& emitted) {
+  const Job& job = plan.job;
   Json config;
   config["train_batch_size"] = job.global_batch;
   config["train_micro_batch_size_per_gpu"] = job.micro_batch;
   config["gradient_accumulation_steps"] = plan.micro_batches();
-  if (job.model.bytes_per_value == 2) config["bf16"]["enabled"] = true;
+  if (emitted.precision == Precision::kBf16) config["bf16"]["enabled"] = true;
+  if (emitted.precision == Precision::kFp16) config["fp16"]["enabled"] = true;
+  if (job.model.bytes_per_value == 2)
+    config["data_types"]["grad_accum_dtype"] =
+        job.fp32_gradients ? "fp32" : precision_name(emitted.precision);
   config["zero_optimization"]["stage"] = job.sharded() && plan.data_size() > 1 ? 1 : 0;
+  if (job.sharded() && plan.data_size() > 1)
+    config["zero_optimization"]["overlap_comm"] = job.overlap_gradients;
   if (job.recompute != Recompute::kNone) {
     // The interval of PipelineModule decides how often activations are checkpointed; see the script's
     // comment.
@@ -45,23 +41,18 @@ Json configuration(const Job& job, const Plan& plan) {
 
 std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluster,
                            const std::string& cluster_path) {
-  if (const std::string why = beyond_deepspeed(plan); !why.empty())
-    fail(Cause::kUnsupported, "DeepSpeed cannot express this plan: {}", why);
   const Job& job = plan.job;
+  const EmittedPrecision emitted = emitted_precision(plan, cluster);
+  if (emitted.precision == Precision::kFp8Hybrid || emitted.precision == Precision::kFp8E4m3)
+    fail(Cause::kUnsupported,
+         "DeepSpeed's configuration has no fp8; plan in bf16, or for Megatron-LM (--framework megatron)");
   std::string out = fmt::format(
       "#!/bin/sh\n"
       "# DeepSpeed with Tombolo's NCCL plugin: {} stages x {} replicas x {} tensor ranks, strategy {}.\n"
       "# Run on one machine that reaches the nodes by ssh: sh this-file train.py ...\n",
       plan.pipeline_size(), plan.data_size(), job.tensor, plan.strategy);
-  std::vector<Node> nodes = nodes_of(plan, Numbering::kStagesOutermost);
-  if (nodes.empty()) {
-    nodes = nearest_nodes(plan);
-    out +=
-        "#\n# NOT EXPRESSIBLE: DeepSpeed numbers its ranks by stage and then replica, a node's in a row, and "
-        "this "
-        "plan gives\n# some node other places. Below is the nearest: hosts in the order of their first "
-        "stage.\n";
-  }
+  const std::vector<Node> nodes =
+      torchrun_nodes(plan, {Numbering::kStagesOutermost}, false, "DeepSpeed").nodes;
   std::vector<int> layers;
   for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
   const bool even = std::ranges::all_of(layers, [&](int count) { return count == layers.front(); });
@@ -77,8 +68,9 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
   if (job.tensor > 1)
     out +=
         fmt::format("# Tensor parallelism of degree {} is the program's (its mpu), innermost.\n", job.tensor);
+  if (!emitted.remark.empty()) out += "# " + emitted.remark + '\n';
   out += "#\n# Nodes, in the order of their ranks:\n" + node_comments(nodes, cluster, "") + '\n' +
-         common_environment(plan, cluster) + cluster_environment(nodes, cluster, cluster_path, "");
+         network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");
   out +=
       "\nfolder=$(mktemp -d) || exit 1\n"
       "trap 'rm -rf \"$folder\"' EXIT\n"
@@ -91,7 +83,7 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
     out += fmt::format("{} slots={}\n", node.host, slots);
     include += fmt::format("{}{}:{}", include.empty() ? "" : "@", node.host, fmt::join(node.devices, ","));
   }
-  out += "END\ncat > \"$folder/config.json\" <<'END'\n" + configuration(job, plan).dump(1) + "\nEND\n";
+  out += "END\ncat > \"$folder/config.json\" <<'END'\n" + configuration(plan, emitted).dump(1) + "\nEND\n";
   out +=
       "# What the launcher passes on to the nodes.\n"
       "DS_ENV_FILE=$folder/environment; export DS_ENV_FILE\n"

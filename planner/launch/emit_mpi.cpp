@@ -2,24 +2,24 @@
 #include <fmt/format.h>
 
 #include "planner/launch/emitters.h"
+#include "planner/launch/framework_arguments.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
 
 std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
                      const std::string& cluster_path) {
-  const auto order = numbered(plan, Numbering::kPlan);
-  const std::vector<Node> nodes = nodes_by_host(plan);
+  const FrameworkStart start = framework_start(plan, cluster);
+  const auto order = numbered(plan, start.numbering);
+  const std::vector<Node> nodes = nodes_by_host(order);
   std::string out = fmt::format(
       "#!/bin/sh\n"
-      "# Open MPI with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
-      ""
-      "strategy {}).\n"
-      "# Run on one machine that reaches the nodes: sh this-file tombolo train --plan plan.json ..., or any "
-      "program that\n"
-      "# takes its rank from RANK. MPIRUN_FLAGS holds further flags for mpirun.\n"
+      "# Open MPI with Tombolo's NCCL plugin: {}, strategy {}. {}\n"
+      "# Run on one machine that reaches the nodes: sh this-file {}\n"
+      "# MPIRUN_FLAGS holds further flags for mpirun.\n"
       "#\n# Nodes:\n",
-      plan.shape(), plan.strategy);
+      plan.shape(), plan.strategy, numbering_text(plan, start), example_of(plan));
   out += node_comments(nodes, cluster, "") +
          "\ncase \"$(mpirun --version 2>&1)\" in\n"
          "  *Open*MPI*) ;;\n"
@@ -27,7 +27,7 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
          "exit 2 "
          ";;\n"
          "esac\n" +
-         common_environment(plan, cluster) + cluster_environment(nodes, cluster, cluster_path, "");
+         network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());
   out +=
@@ -46,8 +46,9 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
       "mpirun -np {} --hostfile \"$hosts\" --map-by seq $passed -x MASTER_ADDR -x MASTER_PORT -x WORLD_SIZE "
       "$MPIRUN_FLAGS sh -c '\n"
       "export RANK=\"$OMPI_COMM_WORLD_RANK\" LOCAL_RANK=\"$OMPI_COMM_WORLD_LOCAL_RANK\"\n{}exec \"$@\"\n' sh "
-      "\"$@\"\n",
-      order.size(), in_single_quotes(devices));
+      "\"$@\"{}\n{}",
+      order.size(), in_single_quotes(devices), following_words(start.arguments),
+      remarks_text(start.arguments));
   return out;
 }
 

@@ -4,14 +4,17 @@
 #include <algorithm>
 
 #include "planner/launch/emitters.h"
+#include "planner/launch/framework_arguments.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
 
 std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
                        const std::string& cluster_path) {
-  const auto order = numbered(plan, Numbering::kPlan);
-  const std::vector<Node> nodes = nodes_by_host(plan);
+  const FrameworkStart start = framework_start(plan, cluster);
+  const auto order = numbered(plan, start.numbering);
+  const std::vector<Node> nodes = nodes_by_host(order);
   bool gpus = false;
   std::size_t most = 0;
   std::string names;
@@ -31,12 +34,11 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       nodes.size(), order.size(), most, names);
   if (gpus) out += fmt::format("#SBATCH --gpus-per-node={}\n", most);
   out += fmt::format(
-      "# Slurm with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
-      "strategy {}).\n"
-      "# sbatch this-file tombolo train --plan plan.json ..., or any program that takes its rank from RANK.\n"
+      "# Slurm with Tombolo's NCCL plugin: {}, strategy {}. {}\n"
+      "# sbatch this-file {}\n"
       "# The hosts' names have to be Slurm's.\n#\n# Nodes:\n",
-      plan.shape(), plan.strategy);
-  out += node_comments(nodes, cluster, "") + '\n' + common_environment(plan, cluster) +
+      plan.shape(), plan.strategy, numbering_text(plan, start), example_of(plan));
+  out += node_comments(nodes, cluster, "") + '\n' + network_environment(plan, cluster, false) +
          cluster_environment(nodes, cluster, cluster_path, "");
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());
@@ -50,8 +52,9 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
   const std::string devices = visible_devices(nodes, "$SLURMD_NODENAME", true);
   out += fmt::format(
       "srun --distribution=arbitrary --ntasks={} sh -c '\n"
-      "export RANK=\"$SLURM_PROCID\" LOCAL_RANK=\"$SLURM_LOCALID\"\n{}exec \"$@\"\n' sh \"$@\"\n",
-      order.size(), in_single_quotes(devices));
+      "export RANK=\"$SLURM_PROCID\" LOCAL_RANK=\"$SLURM_LOCALID\"\n{}exec \"$@\"\n' sh \"$@\"{}\n{}",
+      order.size(), in_single_quotes(devices), following_words(start.arguments),
+      remarks_text(start.arguments));
   return out;
 }
 

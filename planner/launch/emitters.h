@@ -10,6 +10,10 @@ namespace tombolo::planner {
 
 std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster,
                           const std::string& cluster_path);
+std::string emit_nemo(const Plan& plan, const topology::ClusterFile& cluster,
+                      const std::string& cluster_path);
+std::string emit_torchtitan(const Plan& plan, const topology::ClusterFile& cluster,
+                            const std::string& cluster_path);
 std::string emit_torchrun(const Plan& plan, const topology::ClusterFile& cluster,
                           const std::string& cluster_path);
 std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluster,

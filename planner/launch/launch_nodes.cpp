@@ -8,25 +8,6 @@
 #include <tuple>
 
 namespace tombolo::planner {
-namespace {
-
-/// The name of an Ethernet NIC that all hosts have, for the frameworks' own sockets.
-std::string common_ethernet(const Plan& plan, const topology::ClusterFile& cluster) {
-  std::map<std::string, std::set<std::string>> hosts_with;
-  std::set<std::string> hosts;
-  for (const RankPlacement& place : plan.ranks) {
-    hosts.insert(place.host);
-    if (const topology::Host* host = cluster.find_host(place.host))
-      for (const auto& nic : host->nics)
-        if (nic.kind == topology::NicKind::kTcp) hosts_with[nic.name].insert(place.host);
-  }
-  for (const auto& [nic, with] : hosts_with)
-    if (with == hosts) return nic;
-  return {};
-}
-
-}  // namespace
-
 std::vector<const RankPlacement*> numbered(const Plan& plan, Numbering numbering) {
   std::vector<const RankPlacement*> order;
   order.reserve(plan.ranks.size());
@@ -53,22 +34,6 @@ std::vector<Node> nodes_of(const Plan& plan, Numbering numbering) {
   return nodes;
 }
 
-std::vector<Node> nearest_nodes(const Plan& plan) {
-  std::map<std::string, std::pair<int, int>> first;
-  std::map<std::string, std::vector<int>> devices;
-  for (const RankPlacement& place : plan.ranks) {
-    const auto at = std::pair(place.stage, place.replica);
-    const auto [known, added] = first.emplace(place.host, at);
-    if (!added) known->second = std::min(known->second, at);
-    devices[place.host].push_back(place.device);
-  }
-  std::vector<Node> nodes;
-  for (const auto& [host, place] : first) nodes.push_back({host, devices[host]});
-  std::sort(nodes.begin(), nodes.end(),
-            [&](const Node& a, const Node& b) { return first[a.host] < first[b.host]; });
-  return nodes;
-}
-
 bool equally_large(const std::vector<Node>& nodes) noexcept {
   return std::ranges::all_of(
       nodes, [&](const Node& node) { return node.devices.size() == nodes.front().devices.size(); });
@@ -86,13 +51,13 @@ std::string node_comments(const std::vector<Node>& nodes, const topology::Cluste
   return out;
 }
 
-std::vector<Node> nodes_by_host(const Plan& plan) {
+std::vector<Node> nodes_by_host(const std::vector<const RankPlacement*>& order) {
   std::vector<Node> nodes;
   std::map<std::string, std::size_t> known;
-  for (const RankPlacement& place : plan.ranks) {
-    const auto [at, fresh] = known.emplace(place.host, nodes.size());
-    if (fresh) nodes.push_back({place.host, {}});
-    nodes[at->second].devices.push_back(place.device);
+  for (const RankPlacement* place : order) {
+    const auto [at, fresh] = known.emplace(place->host, nodes.size());
+    if (fresh) nodes.push_back({place->host, {}});
+    nodes[at->second].devices.push_back(place->device);
   }
   return nodes;
 }
@@ -127,30 +92,14 @@ std::string master_address(const std::string& name, const topology::ClusterFile&
   return name;
 }
 
-std::string common_environment(const Plan& plan, const topology::ClusterFile& cluster) {
-  // By name, which every release of NCCL takes; and kept loaded, which 2.28 and 2.29 do only where they are
-  // told to.
-  std::string out =
-      "# The folder of libnccl-net-tombolo.so must be on LD_LIBRARY_PATH.\n"
-      "export NCCL_NET_PLUGIN=tombolo\nexport NCCL_NET=Tombolo\nexport NCCL_NET_PLUGIN_REF_COUNT=1\n";
-  if (plan.routing == "shared")
-    out += "# The plan assumes one NIC kind for all; the plugin routes per peer, which is no slower.\n";
-  if (const std::string nic = common_ethernet(plan, cluster); !nic.empty())
-    out += fmt::format("export NCCL_SOCKET_IFNAME={0}\nexport GLOO_SOCKET_IFNAME={0}\n", shell_quoted(nic));
-  else
-    out +=
-        "# NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME: set them on each node to its Ethernet NIC; no name is "
-        "common.\n";
-  return out;
-}
-
 std::string cluster_environment(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
                                 const std::string& cluster_path, std::string_view number) {
   std::string out = fmt::format(
       "# The plugin takes NICs and fabrics from the plan's cluster file: it must lie on every node.\n"
       "if [ -z \"$TOMBOLO_CLUSTER\" ]; then TOMBOLO_CLUSTER={}; fi\n"
       "export TOMBOLO_CLUSTER\n"
-      "if [ ! -r \"$TOMBOLO_CLUSTER\" ]; then echo \"$0: cannot read $TOMBOLO_CLUSTER; copy the plan's "
+      "if [ \"$NETWORK\" != nccl ] && [ ! -r \"$TOMBOLO_CLUSTER\" ]; then echo \"$0: cannot read "
+      "$TOMBOLO_CLUSTER; copy the plan's "
       "cluster file to this node and set TOMBOLO_CLUSTER to its path\" >&2; exit 2; fi\n",
       shell_quoted(cluster_path));
   if (number.empty()) return out;

@@ -28,8 +28,6 @@ std::vector<const RankPlacement*> numbered(const Plan& plan, Numbering numbering
 /// The nodes in that order. Empty where the ranks of some host are not consecutive, because launchers start a
 /// node's ranks together.
 std::vector<Node> nodes_of(const Plan& plan, Numbering numbering);
-/// The hosts in the order of their first stage, for a plan that no numbering expresses.
-std::vector<Node> nearest_nodes(const Plan& plan);
 /// Whether all nodes have the same number of ranks.
 bool equally_large(const std::vector<Node>& nodes) noexcept;
 
@@ -43,12 +41,9 @@ std::string shell_quoted(std::string_view text);
 /// has none.
 std::string master_address(const std::string& host, const topology::ClusterFile& cluster);
 
-/// `export` lines that are the same on every node: the plugin, and the Ethernet NIC for the frameworks' own
-/// sockets where all hosts have one of the same name.
-std::string common_environment(const Plan& plan, const topology::ClusterFile& cluster);
-/// Lines that find the cluster file on a node, and set the node's name in it where the machine has another.
-/// `number` is the variable that holds the node's number in `nodes`; where it is empty, names must be those
-/// of the machines.
+/// Lines that find the cluster file on a node, without which the plugin does not start, and set the node's
+/// name in it where the machine has another. `number` is the variable that holds the node's number in
+/// `nodes`; where it is empty, names must be those of the machines.
 std::string cluster_environment(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
                                 const std::string& cluster_path, std::string_view number);
 /// Lines that set PROCESSES, torchrun's --nproc-per-node, which may differ between nodes.
@@ -57,7 +52,7 @@ std::string processes_of_node(const std::vector<Node>& nodes);
 std::string in_single_quotes(std::string_view text);
 /// The hosts with the devices of their ranks, ordered by first rank, whether or not the ranks are
 /// consecutive.
-std::vector<Node> nodes_by_host(const Plan& plan);
+std::vector<Node> nodes_by_host(const std::vector<const RankPlacement*>& order);
 /// Lines that renumber the devices of nodes on which local rank i does not have device i, as launchers
 /// assume; empty where there are none. `subject` is the variable by which the cases are told apart,
 /// "$NODE_RANK" or "$(uname -n)"; `by_name` says which of the two it is.

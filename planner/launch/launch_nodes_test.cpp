@@ -41,15 +41,14 @@ TEST(LaunchNodes, ANodesRanksMustBeInARow) {
   const Plan plan = plan_on({"a0", "b0", "a0", "b0"});
   EXPECT_TRUE(nodes_of(plan, Numbering::kStagesOutermost).empty());
   EXPECT_EQ(hosts_in(nodes_of(plan, Numbering::kReplicasOutermost)), (std::vector<std::string>{"a0", "b0"}));
-  EXPECT_EQ(hosts_in(nodes_by_host(plan)), (std::vector<std::string>{"a0", "b0"})) << "in a row or not";
-  EXPECT_EQ(nodes_by_host(plan)[0].devices, (std::vector<int>{0, 1}));
+  EXPECT_EQ(hosts_in(nodes_by_host(numbered(plan, Numbering::kPlan))), (std::vector<std::string>{"a0", "b0"}))
+      << "in a row or not";
+  EXPECT_EQ(nodes_by_host(numbered(plan, Numbering::kPlan))[0].devices, (std::vector<int>{0, 1}));
 }
 
-TEST(LaunchNodes, TheNearestOrderIsByFirstStage) {
-  Plan plan = plan_on({"c0", "b0", "a0", "c0"});
-  EXPECT_EQ(hosts_in(nearest_nodes(plan)), (std::vector<std::string>{"c0", "b0", "a0"}));
-  EXPECT_FALSE(equally_large(nearest_nodes(plan))) << "c0 has two ranks";
-  EXPECT_TRUE(equally_large(nodes_by_host(plan_on({"a0", "b0", "a0", "b0"}))));
+TEST(LaunchNodes, NodesAreComparedInSize) {
+  EXPECT_FALSE(equally_large(nodes_by_host(numbered(plan_on({"c0", "b0", "a0", "c0"}), Numbering::kPlan))));
+  EXPECT_TRUE(equally_large(nodes_by_host(numbered(plan_on({"a0", "b0", "a0", "b0"}), Numbering::kPlan))));
 }
 
 TEST(LaunchNodes, QuotesForTheShell) {
@@ -80,14 +79,6 @@ TEST(LaunchNodes, TheMasterIsReachedOverEthernet) {
   cluster.hosts[0].nics[1].addresses = {"192.168.0.1"};
   EXPECT_EQ(master_address("a0", cluster), "192.168.0.1");
   EXPECT_EQ(master_address("elsewhere", cluster), "elsewhere");
-}
-
-TEST(LaunchNodes, FrameworksOwnSocketsTakeAnEthernetNicThatAllHostsHave) {
-  auto cluster = make_cluster({{"a", 2}}, 1e7);
-  const Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4);
-  EXPECT_NE(common_environment(plan, cluster).find("NCCL_SOCKET_IFNAME='eth'\n"), std::string::npos);
-  cluster.hosts[1].nics[0].name = "eno1";
-  EXPECT_NE(common_environment(plan, cluster).find("no name is common"), std::string::npos);
 }
 
 }  // namespace

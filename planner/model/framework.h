@@ -39,6 +39,13 @@ enum class NicUse {
   kNearest,  ///< each device through those next to it (rails.h), as NCCL does
 };
 
+/// In which order a framework numbers ranks. Its launcher starts those of a node in a row.
+enum class RankOrder {
+  kAny,              ///< the plan's own: every rank may take any place
+  kStagesOutermost,  ///< by stage, then replica, then tensor index
+  kEitherOutermost,  ///< that one, or by replica, then stage, then tensor index
+};
+
 /// What a framework can express, in the release that was read. What a strategy may propose, what an emitter
 /// can write and what the simulator assumes follow from this record alone.
 struct FrameworkTraits {
@@ -49,6 +56,7 @@ struct FrameworkTraits {
   bool tensor_degree_per_stage = false;
   bool uneven_layers = false;  ///< stages of different numbers of layers
   bool unequal_nodes = false;  ///< nodes with different numbers of ranks
+  RankOrder rank_order = RankOrder::kStagesOutermost;
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
   std::span<const Sharding> shardings;

@@ -29,10 +29,12 @@ std::optional<TrainerDevice> trainer_device_from_name(std::string_view name) noe
 
 std::vector<Saving> savings_of(const Job& job) {
   std::vector<Saving> all;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+  const FrameworkTraits& can = traits(job.framework);
+  for (const Recompute recompute : can.recomputations) {
     if (recompute == Recompute::kSelective && job.on_cuda()) continue;
-    all.push_back({recompute, Sharding::kNone});
-    if (job.framework != Framework::kTombolo) all.push_back({recompute, Sharding::kOptimizer});
+    for (const Sharding sharding : can.shardings)
+      if (sharding <= Sharding::kOptimizer)
+        all.push_back({recompute, sharding});  // the rest has no costs yet
   }
   return all;
 }
@@ -90,7 +92,6 @@ void Job::check() const {
   if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
   if (sharding > Sharding::kOptimizer) not_modelled("sharded gradients and parameters");
   if (precision == Precision::kFp8Hybrid || precision == Precision::kFp8E4m3) not_modelled("fp8");
-  if (overlap_tensor || overlap_parameters) not_modelled("overlapped exchanges");
   if (framework != Framework::kTombolo) {
     if (device != TrainerDevice::kCpu || moment_bytes != 4)
       fail(

@@ -58,7 +58,7 @@ struct Job {
   /// In what matrices are multiplied; absent: bf16 where values have 2 bytes, else fp32.
   std::optional<Precision> precision = {};
   bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
-  bool overlap_parameters = false;  ///< sharded parameters are gathered beside the forward pass
+  bool overlap_parameters = false;  ///< what a sharded optimizer updated is gathered beside the forward pass
   bool overlap_gradients = true;    ///< gradients are reduced while the backward pass goes on
   bool blocking_sends = false;      ///< neither end of a transfer between stages computes meanwhile, as with
                                     ///< plain NCCL send/receive

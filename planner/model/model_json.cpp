@@ -7,7 +7,7 @@ namespace tombolo::planner {
 
 Model parse_model(const JsonCursor& at) {
   at.only({"name", "layers", "hidden", "heads", "kv_heads", "feed_forward", "context", "vocabulary",
-           "bytes_per_value", "gated", "learned_positions", "tied_embeddings", "biases"});
+           "bytes_per_value", "gated", "learned_positions", "rotary_base", "tied_embeddings", "biases"});
   const auto whole = [](const JsonCursor& field) {
     return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
   };
@@ -23,6 +23,7 @@ Model parse_model(const JsonCursor& at) {
   if (const auto field = at.optional("bytes_per_value")) model.bytes_per_value = whole(*field);
   if (const auto field = at.optional("gated")) model.gated = field->boolean();
   if (const auto field = at.optional("learned_positions")) model.learned_positions = field->boolean();
+  if (const auto field = at.optional("rotary_base")) model.rotary_base = field->positive_number();
   if (const auto field = at.optional("tied_embeddings")) model.tied_embeddings = field->boolean();
   if (const auto field = at.optional("biases")) model.biases = field->boolean();
   try {
@@ -45,6 +46,7 @@ Json to_json(const Model& model) {
   if (model.inner() != 4 * model.hidden) json["feed_forward"] = model.feed_forward;
   if (model.gated) json["gated"] = true;
   if (!model.learned_positions) json["learned_positions"] = false;
+  if (model.rotary_base > 0) json["rotary_base"] = model.rotary_base;
   if (!model.tied_embeddings) json["tied_embeddings"] = false;
   if (!model.biases) json["biases"] = false;
   return json;

@@ -32,6 +32,7 @@ TEST(ModelJson, RandomModelsComeBack) {
     if (below(2) == 0) model.feed_forward = 4 * model.hidden + 1 + below(100);
     model.gated = below(2) == 0;
     model.learned_positions = below(2) == 0;
+    if (below(2) == 0) model.rotary_base = 1e4 * (1 + below(50));
     model.tied_embeddings = below(2) == 0;
     model.biases = below(2) == 0;
     EXPECT_EQ(read_back(to_json(model)), model) << to_json(model).dump();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
+#include <unordered_set>
 
 namespace tombolo::planner {
 
@@ -22,11 +24,58 @@ bool nodes_differ(const Plan& plan) {
                      [&](const auto& one) { return one.second != ranks.begin()->second; });
 }
 
+/// Whether the ranks of every host are in a row when all are numbered by `order`, a function of a rank.
+template <typename Order>
+bool hosts_in_rows(const Plan& plan, const Order& order) {
+  std::vector<const RankPlacement*> ranks;
+  ranks.reserve(plan.ranks.size());
+  for (const RankPlacement& rank : plan.ranks) ranks.push_back(&rank);
+  std::ranges::sort(ranks, {}, [&](const RankPlacement* rank) { return order(*rank); });
+  std::unordered_set<std::string_view> begun;
+  const RankPlacement* last = nullptr;
+  for (const RankPlacement* rank : ranks) {
+    if ((last == nullptr || last->host != rank->host) && !begun.insert(rank->host).second) return false;
+    last = rank;
+  }
+  return true;
+}
+
+bool orderly(const Plan& plan, RankOrder order) {
+  const auto by_stage = [](const RankPlacement& rank) {
+    return std::tuple(rank.stage, rank.replica, rank.tensor);
+  };
+  const auto by_replica = [](const RankPlacement& rank) {
+    return std::tuple(rank.replica, rank.stage, rank.tensor);
+  };
+  return order == RankOrder::kAny || hosts_in_rows(plan, by_stage) ||
+         (order == RankOrder::kEitherOutermost && hosts_in_rows(plan, by_replica));
+}
+
 }  // namespace
+
+std::vector<std::string> inexpressible(const Job& job, Framework framework) {
+  const FrameworkTraits& can = traits(framework);
+  std::vector<std::string> sentences;
+  const auto lacks = [&](std::string_view what) {
+    sentences.push_back(fmt::format("{} has no {}", can.title, what));
+  };
+  if (!contains(can.schedules, job.schedule)) lacks(fmt::format("{} schedule", schedule_name(job.schedule)));
+  if (!contains(can.recomputations, job.recompute))
+    lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
+  if (!contains(can.shardings, job.sharding) && job.data != 1)
+    lacks(fmt::format("sharding of {} alone", sharding_name(job.sharding)));
+  if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
+  if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
+  if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");
+  if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
+  if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
+  if (!can.parameter_gather_overlap && job.overlap_parameters)
+    lacks("gathering of parameters beside the forward pass");
+  return sentences;
+}
 
 std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
   const FrameworkTraits& can = traits(framework);
-  const Job& job = plan.job;
   std::vector<std::string> sentences;
   const auto lacks = [&](std::string_view what) {
     sentences.push_back(fmt::format("{} has no {}", can.title, what));
@@ -46,18 +95,13 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
   if (!can.uneven_layers && !alike([](const Stage& a, const Stage& b) { return a.layers == b.layers; }))
     lacks("stages with different numbers of layers");
   if (!can.unequal_nodes && nodes_differ(plan)) lacks("nodes with different numbers of ranks");
-  if (!contains(can.schedules, job.schedule)) lacks(fmt::format("{} schedule", schedule_name(job.schedule)));
-  if (!contains(can.recomputations, job.recompute))
-    lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
-  if (!contains(can.shardings, job.sharding) && plan.data_size() > 1)
-    lacks(fmt::format("sharding of {} alone", sharding_name(job.sharding)));
-  if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
-  if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
-  if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");
-  if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
-  if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
-  if (!can.parameter_gather_overlap && job.overlap_parameters)
-    lacks("gathering of parameters beside the forward pass");
+  if (!orderly(plan, can.rank_order))
+    lacks(can.rank_order == RankOrder::kEitherOutermost
+              ? "order of ranks, by stage or by replica, in which every node's are in a row"
+              : "order of ranks but by stage, in which some node's are not in a row");
+  Job job = plan.job;
+  job.data = plan.data_size();
+  for (std::string& sentence : inexpressible(job, framework)) sentences.push_back(std::move(sentence));
   return sentences;
 }
 

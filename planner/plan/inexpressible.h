@@ -13,5 +13,7 @@ namespace tombolo::planner {
 /// out the plan. This is the only such check: searches keep to what passes it, and emitters refuse what does
 /// not.
 std::vector<std::string> inexpressible(const Plan& plan, Framework framework);
+/// The same for what a job fixes, before there is a plan.
+std::vector<std::string> inexpressible(const Job& job, Framework framework);
 
 }  // namespace tombolo::planner

@@ -50,5 +50,21 @@ TEST(Inexpressible, NodesOfUnequalSizes) {
   EXPECT_EQ(inexpressible(plan, Framework::kTombolo), Sentences{});
 }
 
+TEST(Inexpressible, NodesWhoseRanksAreNotInARow) {
+  Plan plan = two_by_two();
+  const auto on = [&](std::vector<std::string> hosts) {
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) plan.ranks[rank].host = hosts[rank];
+    return plan;
+  };
+  const Plan by_stage = on({"a0", "a0", "b0", "b0"}), by_replica = on({"a0", "b0", "a0", "b0"}),
+             by_neither = on({"a0", "b0", "b0", "a0"});
+  for (const Framework one : {Framework::kMegatron, Framework::kDeepSpeed, Framework::kTorchTitan})
+    EXPECT_EQ(inexpressible(by_stage, one), Sentences{}) << framework_name(one);
+  EXPECT_EQ(inexpressible(by_replica, Framework::kMegatron), Sentences{});
+  EXPECT_EQ(inexpressible(by_replica, Framework::kDeepSpeed).size(), 1U);
+  EXPECT_EQ(inexpressible(by_neither, Framework::kNeMo).size(), 1U);
+  EXPECT_EQ(inexpressible(by_neither, Framework::kTombolo), Sentences{});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -74,6 +74,31 @@ std::vector<LauncherSlot> launcher_slots(const ClusterView& view,
   return slots;
 }
 
+std::vector<std::vector<LauncherSlot>> startable_slots(const std::vector<LauncherSlot>& slots,
+                                                       const FrameworkTraits& can) {
+  if (can.rank_order == RankOrder::kAny && can.unequal_nodes) return {slots};
+  std::vector<int> hosts;
+  std::map<int, std::vector<LauncherSlot>> of_host;
+  for (const LauncherSlot& slot : slots) {
+    if (!of_host.contains(slot.host)) hosts.push_back(slot.host);
+    of_host[slot.host].push_back(slot);
+  }
+  std::set<std::size_t> sizes;
+  for (const auto& [host, its] : of_host) sizes.insert(its.size());
+  if (can.unequal_nodes) sizes = {*sizes.rbegin()};
+  std::vector<std::vector<LauncherSlot>> all;
+  for (const std::size_t size : sizes) {
+    std::vector<LauncherSlot>& some = all.emplace_back();
+    for (const int host : hosts) {
+      const std::vector<LauncherSlot>& its = of_host[host];
+      if (!can.unequal_nodes && its.size() < size) continue;
+      const std::size_t taken = can.unequal_nodes ? its.size() : size;
+      some.insert(some.end(), its.begin(), its.begin() + static_cast<std::ptrdiff_t>(taken));
+    }
+  }
+  return all;
+}
+
 std::map<std::string, NicKind> cluster_kinds(const ClusterView& view,
                                              const std::vector<LauncherSlot>& slots) {
   std::map<std::string, std::set<int>> hosts;

@@ -16,6 +16,13 @@ struct LauncherSlot {
   int device = 0;
 };
 
+/// The slots among which a framework's plans can be searched. Where it numbers a node's ranks in a row, they
+/// are next to each other, hosts in the order of their first. Where all nodes must have equally many, there
+/// is one list for each number of devices that some host has, with as many of every host that has enough;
+/// else one list with all.
+std::vector<std::vector<LauncherSlot>> startable_slots(const std::vector<LauncherSlot>& slots,
+                                                       const FrameworkTraits& can);
+
 struct Placement {
   std::vector<RankPlacement> ranks;  ///< by launcher rank
   /// Consecutive stages on one cluster: how many, on which, and their speed together (FLOP/s).

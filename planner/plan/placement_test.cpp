@@ -106,5 +106,25 @@ TEST(Groups, OfReplicasThatDifferAreThoseOfEachRangeOfLayers) {
   EXPECT_EQ(data, (std::vector<std::vector<int>>{{1, 2}, {0, 2}})) << "the last layers first";
 }
 
+TEST(StartableSlots, AreAsTheFrameworkStartsThem) {
+  const auto cluster = testing::make_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e9);
+  const ClusterView view(cluster, "per-peer", {});
+  const auto slots = launcher_slots(view, {"a0", "b0", "a1", "a0", "a1"});
+  const auto hosts = [](const std::vector<LauncherSlot>& some) {
+    std::vector<int> all;
+    for (const LauncherSlot& slot : some) all.push_back(slot.host);
+    return all;
+  };
+  const auto free = startable_slots(slots, traits(Framework::kTombolo));
+  ASSERT_EQ(free.size(), 1U);
+  EXPECT_EQ(hosts(free[0]), (std::vector<int>{0, 2, 1, 0, 1}));
+  // One rank on each of three nodes, or two on each of two.
+  const auto equal = startable_slots(slots, traits(Framework::kMegatron));
+  ASSERT_EQ(equal.size(), 2U);
+  EXPECT_EQ(hosts(equal[0]), (std::vector<int>{0, 2, 1}));
+  EXPECT_EQ(hosts(equal[1]), (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_EQ(equal[1][1].device, 1);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

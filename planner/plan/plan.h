@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,24 @@ struct Prediction {
   std::vector<RankMemory> memory;  ///< by rank
 };
 
+/// How a plan was chosen among others that are predicted to be about as fast.
+struct Choice {
+  /// A plan that was not taken.
+  struct Rival {
+    std::string layout;       ///< in words
+    double step_seconds = 0;  ///< as predicted
+    std::string why_not;
+    friend bool operator==(const Rival&, const Rival&) = default;
+  };
+  double tolerance = 0;  ///< by which share of the fastest step plans may be longer to count as equally fast
+  int cases = 0;         ///< so many slower and faster devices and links were tried
+  int held = 0;          ///< in so many of these it was within the tolerance of the best of the rivals
+  double worst = 0;      ///< by which share its step was longer than the best rival's in the worst case
+  std::string worst_case;
+  std::vector<Rival> next;  ///< the next best, at most three, the fastest first
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
 struct Plan {
   static constexpr int kVersion = 1;
 
@@ -85,6 +104,7 @@ struct Plan {
   std::vector<IdleDevice> left_out;
   std::vector<Group> groups;
   Prediction prediction;
+  std::optional<Choice> choice;    ///< absent where the fastest was taken whatever else it costs
   std::vector<std::string> notes;  ///< the reasons for the plan, for users
 
   int data_size() const noexcept { return static_cast<int>(pipelines.size()); }

@@ -264,6 +264,24 @@ Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
   return prediction;
 }
 
+Choice parse_choice(const JsonCursor& at) {
+  at.only({"tolerance", "cases", "held", "worst", "worst_case", "next"});
+  Choice choice;
+  choice.tolerance = at.field("tolerance").number_at_least(0);
+  if (const auto cases = at.optional("cases")) {
+    choice.cases = whole(*cases, 1);
+    choice.held = whole(at.field("held"), 0);
+    choice.worst = at.field("worst").number_at_least(0);
+    choice.worst_case = at.field("worst_case").text();
+  }
+  for (const JsonCursor& rival : at.field("next").elements()) {
+    rival.only({"layout", "step_seconds", "why_not"});
+    choice.next.push_back({rival.field("layout").text(), rival.field("step_seconds").number_at_least(0),
+                           rival.field("why_not").text()});
+  }
+  return choice;
+}
+
 }  // namespace
 
 Plan Plan::load(const std::string& path) {
@@ -279,7 +297,7 @@ Plan Plan::parse(const JsonDocument& document) {
                     "this build's `tombolo plan`",
                     version.integer(1, kMany), kVersion));
   root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "pipelines", "ranks",
-             "left_out", "groups", "prediction", "notes"});
+             "left_out", "groups", "prediction", "choice", "notes"});
   Plan plan;
   if (const auto strategy = root.optional("strategy")) plan.strategy = strategy->text();
   plan.routing = root.field("routing").choice({"per-peer", "shared"}) == 0 ? "per-peer" : "shared";
@@ -315,6 +333,7 @@ Plan Plan::parse(const JsonDocument& document) {
       plan.groups.push_back(parse_group(group, static_cast<int>(plan.ranks.size())));
   if (const auto prediction = root.optional("prediction"))
     plan.prediction = parse_prediction(*prediction, plan.ranks.size());
+  if (const auto choice = root.optional("choice")) plan.choice = parse_choice(*choice);
   if (const auto notes = root.optional("notes"))
     for (const JsonCursor& note : notes->elements()) plan.notes.push_back(note.text());
   return plan;

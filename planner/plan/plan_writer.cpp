@@ -47,6 +47,21 @@ Json stages_to_json(const std::vector<Stage>& stages, const Job& job) {
   return json;
 }
 
+Json choice_to_json(const Choice& choice) {
+  Json json = {{"tolerance", choice.tolerance}};
+  if (choice.cases > 0) {
+    json["cases"] = choice.cases;
+    json["held"] = choice.held;
+    json["worst"] = choice.worst;
+    json["worst_case"] = choice.worst_case;
+  }
+  json["next"] = Json::array();
+  for (const Choice::Rival& rival : choice.next)
+    json["next"].push_back(
+        {{"layout", rival.layout}, {"step_seconds", rival.step_seconds}, {"why_not", rival.why_not}});
+  return json;
+}
+
 }  // namespace
 
 Json Plan::to_json() const {
@@ -92,6 +107,7 @@ Json Plan::to_json() const {
                         {"tokens_per_second", prediction.tokens_per_second},
                         {"bubble_fraction", prediction.bubble_fraction}};
   if (!prediction.memory.empty()) json["prediction"]["memory"] = std::move(memory);
+  if (choice) json["choice"] = choice_to_json(*choice);
   json["notes"] = notes;
   return json;
 }

@@ -57,6 +57,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     job.sequence_parallel = coin();
     job.sharding = coin() ? Sharding::kOptimizer : Sharding::kNone;
     job.overlap_gradients = coin();
+    job.overlap_parameters = coin();
     job.blocking_sends = job.chunks == 1 && coin();
     job.fp32_gradients = coin();
     std::vector<Stage> stages(static_cast<std::size_t>(2 * job.chunks), {0, 8 / (2 * job.chunks), 2});
@@ -72,10 +73,20 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     EXPECT_EQ(again.job.saving(), job.saving());
     EXPECT_EQ(again.job.sequence_parallel, job.sequence_parallel);
     EXPECT_EQ(again.job.overlap_gradients, job.overlap_gradients);
+    EXPECT_EQ(again.job.overlap_parameters, job.overlap_parameters);
     EXPECT_EQ(again.job.blocking_sends, job.blocking_sends);
     EXPECT_EQ(again.job.fp32_gradients, job.fp32_gradients);
     EXPECT_EQ(again.ranks[3].tensor, 1);
   }
+}
+
+TEST(PlanWriter, TheChoiceComesBack) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4);
+  EXPECT_FALSE(plan.to_json().contains("choice"));
+  plan.choice = Choice{0.03, 0, 0, 0, "", {{"pipeline 1, data 2", 0.5, "less simple"}}};
+  EXPECT_EQ(written_and_read(plan).choice, plan.choice);
+  plan.choice = Choice{0.03, 8, 7, 0.04, "H100 20 % slower", {}};
+  EXPECT_EQ(written_and_read(plan).choice, plan.choice);
 }
 
 TEST(PlanWriter, ReplicasThatDifferAreWrittenEach) {

@@ -9,12 +9,12 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 
 TEST(Condense, PlansAPartOfAClusterOfLikeHostsAndRepeatsIt) {
-  const SearchSetting setting(gpu_cluster({{"a", 4, 2}, {"b", 8, 2}}, 1e8), megatron_job(8, 32));
+  const SearchSetting setting(gpu_cluster({{"a", 4, 2}, {"b", 8, 2}}, 1e8), free_job(8, 32));
   const auto part = condensed(setting.context, setting.job, 6);
   ASSERT_TRUE(part);
   EXPECT_EQ(part->copies, 4);
@@ -31,7 +31,7 @@ TEST(Condense, PlansAPartOfAClusterOfLikeHostsAndRepeatsIt) {
 }
 
 TEST(Condense, TakesTheFewestCopiesThatAreSmallEnough) {
-  const SearchSetting setting(gpu_cluster({{"a", 6, 2}}, 1e8), megatron_job(8, 36));
+  const SearchSetting setting(gpu_cluster({{"a", 6, 2}}, 1e8), free_job(8, 36));
   for (const auto& [most_ranks, copies] :
        {std::pair(6, 2), std::pair(5, 3), std::pair(4, 3), std::pair(2, 6)}) {
     const auto part = condensed(setting.context, setting.job, static_cast<std::size_t>(most_ranks));
@@ -53,7 +53,7 @@ TEST(Condense, TakesTheFewestCopiesThatAreSmallEnough) {
 TEST(Condense, HostsOfOneClusterThatDifferAreNotTwins) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
   cluster.hosts[1].devices[0].flops_per_second *= 2;
-  const SearchSetting setting(cluster, megatron_job(8, 32));
+  const SearchSetting setting(cluster, free_job(8, 32));
   EXPECT_FALSE(condensed(setting.context, setting.job, 1));
 }
 

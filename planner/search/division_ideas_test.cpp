@@ -7,8 +7,8 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 using topology::NicKind;
 
@@ -23,11 +23,11 @@ HostSlice slice_of(DivisionIdeas& ideas, const std::vector<int>& ranks, int type
 SearchSetting fast_and_slow() {
   return SearchSetting(
       gpu_cluster({{"fast", 1, 2, NicKind::kTcp, 0, 3e9}, {"slow", 1, 2, NicKind::kTcp, 0, 1e9}}, 1e9),
-      megatron_job(8, 16));
+      free_job(8, 16));
 }
 
 TEST(DivisionIdeas, ASlicesSpeedIsTheSumOfItsUnits) {
-  const SearchSetting setting(gpu_cluster({{"a", 1, 3}}, 1e9), megatron_job(8, 16));
+  const SearchSetting setting(gpu_cluster({{"a", 1, 3}}, 1e9), free_job(8, 16));
   DivisionIdeas ideas(setting.context, setting.job, false);
   const HostSlice one = slice_of(ideas, {0}, 0), three = slice_of(ideas, {0, 1, 2}, 0);
   ASSERT_EQ(one.speeds.size(), three.speeds.size());

@@ -11,14 +11,14 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 
 /// What is estimated is what is simulated, where nothing shares a NIC.
 TEST(Estimator, TimesOnePipelineAsTheSimulatorDoes) {
   const SearchSetting setting(gpu_cluster({{"a", 3, 1, topology::NicKind::kTcp, 0, 2e9}, {"b", 1, 1}}, 2e7),
-                              megatron_job(10, 12));
+                              free_job(10, 12));
   Shape shape;
   shape.kinds = {{{{3, 1, 1}, {0, 1, 3}, {1, 1, 4}, {2, 1, 2}}, 1, 12}};
   Estimator estimator(setting.context, setting.job, setting.pools);
@@ -33,7 +33,7 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareNics) {
   for (int round = 0; round < 10; ++round) {
     const SearchSetting setting(gpu_cluster({{"a", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"b", 1, 4}},
                                             1e6 * static_cast<double>(5 + random() % 200)),
-                                megatron_job(12, 32));
+                                free_job(12, 32));
     Estimator estimator(setting.context, setting.job, setting.pools);
     for (const Ranked& ranked : column_shapes(setting.context, setting.job, setting.pools, estimator, 8)) {
       const double simulated =
@@ -45,7 +45,7 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareNics) {
 }
 
 TEST(Estimator, KnowsWhatTheJobFixesAndWhatFits) {
-  SearchSetting setting(gpu_cluster({{"a", 2, 2}}, 1e8), megatron_job(8, 8));
+  SearchSetting setting(gpu_cluster({{"a", 2, 2}}, 1e8), free_job(8, 8));
   for (auto& host : setting.cluster.hosts)
     for (auto& device : host.devices) device.memory_bytes = 3e6;
   setting.job.data = 1;

@@ -1,11 +1,13 @@
 #include "planner/search/grid.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/plan/layer_split.h"
 
 namespace tombolo::planner {
@@ -82,6 +84,7 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   plan.strategy = context.options.strategy;
   plan.routing = context.options.routing;
   plan.job = job;
+  plan.job.overlap_parameters = job.overlap_parameters && job.sharded() && job.data > 1;
   plan.ranks = placement.ranks;
   plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options, rule), job));
   if (rule.moves_layers && job.chunks == 1) fit_layers(context.view, plan);
@@ -93,28 +96,48 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   return candidate;
 }
 
+std::string name_of(const Grid& grid) {
+  std::string name = fmt::format("pipeline {} x data {}", grid.pipeline, grid.data);
+  return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
+}
+
 void add_candidates(const SearchContext& context, Job job, const Placement& placement, const GridRule& rule,
                     Candidates& found) {
-  const std::vector<Saving> savings = savings_of(context.options, job, at(job.data));
+  // A layout's sharding may make it faster; computing again never does. So there is a candidate for each
+  // sharding, with the least recomputation with which it fits.
+  std::map<Sharding, std::vector<Saving>> savings;
+  for (const Saving& saving : savings_of(context.options, job, at(job.data)))
+    savings[saving.sharding].push_back(saving);
   const int fixed = job.micro_batch;
   for (const int micro_batch : divisors(job.global_batch / job.data)) {
     if (fixed > 0 && micro_batch != fixed) continue;
     job.micro_batch = micro_batch;
     if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
-    Candidate candidate;
-    for (const Saving& saving : savings) {
-      job.set(saving);
-      candidate = assign(context, job, placement, rule);
-      if (candidate.missing_bytes == 0) break;
+    std::vector<Candidate> fitting;
+    Candidate closest;
+    for (const auto& [sharding, some] : savings) {
+      Candidate candidate;
+      for (const Saving& saving : some) {
+        job.set(saving);
+        candidate = assign(context, job, placement, rule);
+        if (candidate.missing_bytes == 0) break;
+      }
+      if (candidate.missing_bytes == 0)
+        fitting.push_back(std::move(candidate));
+      else if (closest.missing_rank < 0 || candidate.missing_bytes < closest.missing_bytes)
+        closest = std::move(candidate);
     }
-    candidate.bound = lower_bound(candidate.plan, context.view);
-    found.all.push_back(std::move(candidate));
+    if (fitting.empty()) fitting.push_back(std::move(closest));
+    if (const auto lacks = inexpressible(fitting.front().plan, job.framework); !lacks.empty()) {
+      found.excluded.push_back(
+          fmt::format("{}: {}", name_of({job.pipeline, job.data, job.tensor}), lacks.front()));
+      return;
+    }
+    for (Candidate& candidate : fitting) {
+      candidate.bound = lower_bound(candidate.plan, context.view);
+      found.all.push_back(std::move(candidate));
+    }
   }
-}
-
-std::string name_of(const Grid& grid) {
-  std::string name = fmt::format("pipeline {} x data {}", grid.pipeline, grid.data);
-  return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
 }
 
 /// Why a grid is impossible; empty where it is not.
@@ -138,6 +161,10 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
   if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
     return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
                        job.global_batch / grid.data, job.micro_batch);
+  if (const int most = job.global_batch / grid.data / std::max(1, job.micro_batch);
+      job.schedule == Schedule::kInterleaved && most % grid.pipeline != 0)
+    return fmt::format("{}: {} micro-batches per replica are no multiple of {} stages, as interleaving needs",
+                       name_of(grid), most, grid.pipeline);
   return {};
 }
 
@@ -159,7 +186,7 @@ void check_fixed(const Job& job, int ranks) {
 /// heads and fit on the devices of one host.
 std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
   if (job.tensor > 0) return {job.tensor};
-  if (job.framework == Framework::kTombolo) return {1};
+  if (!traits(job.framework).tensor_parallel) return {1};
   std::size_t most = 1;
   for (const LauncherSlot& slot : context.launcher_slots)
     most = std::max(most, context.view.host(slot.host).devices.size());
@@ -196,7 +223,11 @@ Candidates enumerate(const SearchContext& context, const Job& job, const GridRul
         }
         if (!placement) placement = rule.place(context.kinds_view, context.launcher_slots, grid);
         // Where the tensor degree is open, ranks that share layers stay inside their hosts.
-        if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
+        if (job.tensor == 0 && !placement->tensor_inside_hosts) {
+          found.excluded.push_back(
+              fmt::format("{}: ranks that share layers would be on several hosts", name_of(grid)));
+          break;
+        }
         add_candidates(context, one, *placement, rule, found);
       }
     }

@@ -40,8 +40,9 @@ struct Candidates {
   std::vector<std::string> excluded;  ///< why other numbers of stages were not tried, for messages
 };
 
-/// The candidates of every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that
-/// divides. Throws kInvalidUsage when what the job fixes contradicts the number of ranks.
+/// The candidates of every (pipeline, data, tensor, schedule, micro-batch, sharding) that the job leaves
+/// open, that divides and that the job's framework can express, each with the least recomputation with which
+/// it fits. Throws kInvalidUsage when what the job fixes contradicts the number of ranks.
 Candidates enumerate(const SearchContext& context, const Job& job, const GridRule& rule);
 
 }  // namespace tombolo::planner

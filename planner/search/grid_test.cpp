@@ -54,7 +54,7 @@ TEST(Grid, EveryDivisionOfRanksAndRowsIsACandidateOnce) {
 }
 
 TEST(Grid, TensorDegreesStayInsideHosts) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 2}}, 1e8), testing::megatron_job(8, 8));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 2}}, 1e8), testing::free_job(8, 8));
   std::set<int> degrees;
   for (const Candidate& candidate : enumerate(setting.context, setting.job, kDividing).all)
     degrees.insert(candidate.plan.job.tensor);
@@ -116,21 +116,47 @@ TEST(Grid, MovesLayersToTheNearestStageWithRoomWhereTheRuleDoes) {
   EXPECT_EQ(moved.plan.notes.back(), "2 layers moved from stages that lacked memory for them");
 }
 
-TEST(Grid, TakesTheFirstSavingThatFits) {
+TEST(Grid, HasACandidateForEachShardingWithTheLeastRecomputationThatFits) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
-  Job job = testing::megatron_job(8, 8);
+  Job job = testing::free_job(8, 8);
   job.tensor = job.pipeline = 1;
   job.micro_batch = 4;
+  const auto savings = [&](Candidates found) {
+    std::vector<Saving> all;
+    for (const Candidate& one : found.all) all.push_back(one.plan.job.saving());
+    return all;
+  };
   SearchSetting roomy(cluster, job);
-  roomy.options.savings = savings_of(job);
-  const Candidate all = enumerate(roomy.context, job, kDividing).all.at(0);
-  EXPECT_EQ(all.plan.job.saving(), Saving{});
+  roomy.options.savings = {{Recompute::kNone, Sharding::kNone},
+                           {Recompute::kNone, Sharding::kOptimizer},
+                           {Recompute::kFull, Sharding::kNone},
+                           {Recompute::kFull, Sharding::kOptimizer}};
+  const Candidates all = enumerate(roomy.context, job, kDividing);
+  EXPECT_EQ(savings(all), (std::vector<Saving>{{Recompute::kNone, Sharding::kNone},
+                                               {Recompute::kNone, Sharding::kOptimizer}}));
   for (auto& host : cluster.hosts)
-    host.devices[0].memory_bytes = static_cast<double>(all.plan.prediction.memory[0].total - 1);
+    host.devices[0].memory_bytes = static_cast<double>(all.all[0].plan.prediction.memory[0].total - 1);
   SearchSetting tight(cluster, job);
   tight.options.savings = roomy.options.savings;
-  EXPECT_EQ(enumerate(tight.context, job, kDividing).all.at(0).plan.job.saving(),
-            (Saving{Recompute::kNone, Sharding::kOptimizer}));
+  EXPECT_EQ(
+      savings(enumerate(tight.context, job, kDividing)),
+      (std::vector<Saving>{{Recompute::kFull, Sharding::kNone}, {Recompute::kNone, Sharding::kOptimizer}}));
+}
+
+TEST(Grid, LeavesOutWhatTheFrameworkCannotExpress) {
+  const auto cluster = gpu_cluster({{"a", 2, 2}}, 1e8);
+  Job job = testing::free_job(8, 8);
+  job.tensor = 1;
+  SearchSetting setting(cluster, job);
+  setting.slots = launcher_slots(setting.view, {"a0", "a1", "a0", "a1"});
+  const std::size_t free = enumerate(setting.context, job, kDividing).all.size();
+  job.framework = Framework::kMegatron;
+  const Candidates found = enumerate(setting.context, job, kDividing);
+  // One stage of four replicas or the other way round: no order of these has each host's ranks in a row.
+  EXPECT_LT(found.all.size(), free);
+  EXPECT_TRUE(std::ranges::any_of(found.excluded, [](const std::string& why) {
+    return why.find("every node's are in a row") != std::string::npos;
+  }));
 }
 
 }  // namespace

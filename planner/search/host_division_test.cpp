@@ -11,8 +11,8 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::random_cluster;
 using testing::SearchSetting;
 using topology::NicKind;
@@ -42,8 +42,7 @@ void expect_sound(const Layout& layout, const SearchSetting& setting) {
 TEST(HostDivision, EveryLayoutUsesEachRankOnceAndHoldsTheModelAndTheBatch) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < test_rounds(20); ++round) {
-    const SearchSetting setting(random_cluster(random, 2 + static_cast<int>(random() % 7)),
-                                megatron_job(8, 16));
+    const SearchSetting setting(random_cluster(random, 2 + static_cast<int>(random() % 7)), free_job(8, 16));
     const auto layouts = host_divisions(setting.context, setting.job, round % 3 == 0);
     EXPECT_FALSE(layouts.empty());
     for (const Layout& layout : layouts) expect_sound(layout, setting);
@@ -51,7 +50,7 @@ TEST(HostDivision, EveryLayoutUsesEachRankOnceAndHoldsTheModelAndTheBatch) {
 }
 
 TEST(HostDivision, AlignedTakesWholeHostsAndEqualRows) {
-  const SearchSetting setting(gpu_cluster({{"a", 4, 2}}, 1e8), megatron_job(8, 16));
+  const SearchSetting setting(gpu_cluster({{"a", 4, 2}}, 1e8), free_job(8, 16));
   const auto layouts = host_divisions(setting.context, setting.job, true);
   ASSERT_FALSE(layouts.empty());
   for (const Layout& layout : layouts) {
@@ -69,7 +68,7 @@ TEST(HostDivision, AlignedTakesWholeHostsAndEqualRows) {
 }
 
 TEST(HostDivision, SlicesOfAHostCanGoToDifferentPipelines) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), megatron_job(8, 16));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), free_job(8, 16));
   bool divided = false;
   for (const Layout& layout : host_divisions(setting.context, setting.job, false)) {
     std::set<std::size_t> replicas_of_first_host;
@@ -82,7 +81,7 @@ TEST(HostDivision, SlicesOfAHostCanGoToDifferentPipelines) {
 }
 
 TEST(HostDivision, ObeysTheNumberOfReplicasAndTheTensorDegree) {
-  SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), megatron_job(8, 16));
+  SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), free_job(8, 16));
   setting.job.data = 2;
   setting.job.tensor = 2;
   const auto layouts = host_divisions(setting.context, setting.job, false);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
@@ -101,6 +102,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
     }
   }
   plan.job.sequence_parallel = job.sequence_parallel && plan.job.tensor > 1 && shared;
+  plan.job.overlap_parameters = job.overlap_parameters && plan.job.sharded() && plan.job.data > 1;
   return plan;
 }
 
@@ -125,12 +127,18 @@ bool Scorer::sound(const Layout& layout) const {
 
 double Scorer::seconds(const Layout& layout, double limit) {
   if (!sound(layout)) return kNever;
-  const Plan plan = plan_of(context_, job_, layout);
-  if (limit < kNever && lower_bound(plan, context_.view) >= limit) return kNever;
+  Plan plan = plan_of(context_, job_, layout);
+  const double worth = context_.worth(limit);
+  if (limit < kNever && lower_bound(plan, context_.view) >= worth) return kNever;
+  if (!inexpressible(plan, job_.framework).empty()) return kNever;
   if (missing_memory(plan, context_.view).bytes > 0) return kNever;
   ++simulated_;
-  const auto simulation = simulate_if_linked(plan, context_.view, limit);
-  return simulation ? simulation->step_seconds : kNever;
+  const auto simulation = simulate_if_linked(plan, context_.view, worth);
+  if (!simulation) return kNever;
+  plan.prediction.step_seconds = simulation->step_seconds;
+  plan.prediction.bubble_fraction = simulation->bubble_fraction;
+  context_.offer(plan);
+  return simulation->step_seconds < limit ? simulation->step_seconds : kNever;
 }
 
 Plan Scorer::plan(const Layout& layout) const {

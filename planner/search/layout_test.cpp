@@ -7,8 +7,8 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 
 /// Two replicas: one of two slots, of which the first has two ranks, and one of a single slot.
@@ -20,7 +20,7 @@ Layout two_unlike_replicas() {
 }
 
 TEST(Layout, BecomesAPlanAndBack) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), megatron_job(8, 8));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), free_job(8, 8));
   Layout layout = two_unlike_replicas();
   const Plan plan = plan_of(setting.context, setting.job, layout);
   EXPECT_EQ(layout_of(setting.context, plan), layout);
@@ -36,7 +36,7 @@ TEST(Layout, BecomesAPlanAndBack) {
 }
 
 TEST(Layout, ChunksBecomeVirtualStages) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 1}}, 1e8), megatron_job(12, 4));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 1}}, 1e8), free_job(12, 4));
   Layout layout;
   layout.replicas = {{{{{0}, 4}, {{1}, 2}}, 4, 1}};
   layout.schedule = Schedule::kInterleaved;
@@ -48,7 +48,7 @@ TEST(Layout, ChunksBecomeVirtualStages) {
 }
 
 TEST(Scorer, HasNoTimeForWhatCannotBe) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), megatron_job(8, 8));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), free_job(8, 8));
   Scorer scorer(setting.context, setting.job);
   const double seconds = scorer.seconds(two_unlike_replicas());
   EXPECT_GT(seconds, 0);
@@ -75,13 +75,13 @@ TEST(Scorer, HasNoTimeForWhatCannotBe) {
 }
 
 TEST(Scorer, ReplicasMustBeAlikeWhereTheTrainerNeedsThat) {
-  SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), megatron_job(8, 8));
+  SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), free_job(8, 8));
   setting.options.uneven_replicas = false;
   EXPECT_EQ(Scorer(setting.context, setting.job).seconds(two_unlike_replicas()), Scorer::kNever);
 }
 
 TEST(Scorer, WhatLacksMemoryIsNotSimulated) {
-  SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), megatron_job(8, 8));
+  SearchSetting setting(gpu_cluster({{"a", 2, 2}, {"b", 1, 1}}, 1e8), free_job(8, 8));
   setting.cluster.hosts[2].devices[0].memory_bytes = 1000;
   Scorer scorer(setting.context, setting.job);
   EXPECT_EQ(scorer.seconds(two_unlike_replicas()), Scorer::kNever);

@@ -1,6 +1,7 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
@@ -8,6 +9,32 @@
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
+
+std::uint64_t fingerprint(const Plan& plan) {
+  std::uint64_t state = 14695981039346656037U;  // FNV-1a, 64 bits at a time
+  const auto add = [&](std::uint64_t number) {
+    state = (state ^ number) * 1099511628211U;
+    state ^= state >> 29U;
+  };
+  const Job& job = plan.job;
+  for (const int number : {static_cast<int>(job.schedule), job.chunks, static_cast<int>(job.recompute),
+                           static_cast<int>(job.sharding), static_cast<int>(job.sequence_parallel)})
+    add(static_cast<std::uint64_t>(number));
+  for (const Pipeline& pipeline : plan.pipelines) {
+    add(static_cast<std::uint64_t>(pipeline.rows));
+    add(static_cast<std::uint64_t>(pipeline.micro_batch));
+    for (const Stage& stage : pipeline.stages) {
+      add(static_cast<std::uint64_t>(stage.layers));
+      add(static_cast<std::uint64_t>(stage.tensor));
+    }
+  }
+  for (const RankPlacement& rank : plan.ranks) {
+    add(std::hash<std::string>{}(rank.host));
+    for (const int number : {rank.device, rank.stage, rank.replica, rank.tensor})
+      add(static_cast<std::uint64_t>(number));
+  }
+  return state;
+}
 
 void PipelineBound::add_slot(const PassSeconds& pass) {
   seconds_ = std::max(seconds_, micro_batches_ * pass.both() + outside(pass));

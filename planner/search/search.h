@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,14 @@
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/placement.h"
 #include "planner/planner.h"
+#include "planner/search/contenders.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
+
+/// A number for what a step's time depends on in plans for one job. Two plans with the same number are alike
+/// but for chances of 2^-64.
+std::uint64_t fingerprint(const Plan& plan);
 
 /// The facts that stay the same while plans for a job are searched.
 struct SearchContext {
@@ -29,6 +35,20 @@ struct SearchContext {
   const PlanOptions& options;
   /// Plans whose step takes this long or longer are not wanted.
   double limit_seconds = std::numeric_limits<double>::infinity();
+  /// Gets every plan that is simulated and about as fast as the best; null: nobody wants these.
+  Contenders* contenders = nullptr;
+  /// Fingerprints of plans that were simulated for this limit or a higher one: what became of them is known,
+  /// so that nobody needs to simulate them again. Null: each strategy is to find its own best.
+  std::set<std::uint64_t>* simulated = nullptr;
+
+  /// The seconds up to which a simulation is worth its time where a plan of `best` seconds is known.
+  double worth(double best) const noexcept { return contenders ? contenders->limit(best) : best; }
+  /// Whether the plan is to be simulated.
+  bool is_new(const Plan& plan) const { return !simulated || simulated->insert(fingerprint(plan)).second; }
+  /// Passes a plan with its prediction on.
+  void offer(const Plan& plan) const {
+    if (contenders) contenders->offer(plan, view);
+  }
 };
 
 /// A lower bound of one pipeline's seconds: the ranks of each slot compute all their micro-batches, after the

@@ -26,7 +26,7 @@ TEST(LowerBound, NoSimulationComesBelowIt) {
     return static_cast<int>(random() % static_cast<std::uint64_t>(count));
   };
   for (int round = 0; round < test_rounds(100); ++round) {
-    const SearchSetting setting(random_cluster(random, 4), testing::megatron_job(8, 8));
+    const SearchSetting setting(random_cluster(random, 4), testing::free_job(8, 8));
     Layout layout;
     const bool one_pipeline = below(2) == 0;
     const int cut = 1 + below(7);
@@ -84,6 +84,24 @@ TEST(SimulateIfLinked, SaysWhatLacksAndStopsAtTheLimit) {
   std::string why;
   EXPECT_FALSE(simulate_if_linked(plan, view, 1e9, &why));
   EXPECT_NE(why.find("no link from a0/eth to a1/eth"), std::string::npos) << why;
+}
+
+TEST(Fingerprint, ChangesWithWhatAStepsTimeDependsOn) {
+  const Plan plan = testing::simple_plan(testing::small_model(8), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
+  std::set<std::uint64_t> seen{fingerprint(plan)};
+  EXPECT_EQ(fingerprint(Plan(plan)), *seen.begin());
+  const auto expect_new = [&](auto change) {
+    Plan other = plan;
+    change(other);
+    EXPECT_TRUE(seen.insert(fingerprint(other)).second);
+  };
+  expect_new([](Plan& one) { one.job.sharding = Sharding::kOptimizer; });
+  expect_new([](Plan& one) { one.job.recompute = Recompute::kFull; });
+  expect_new([](Plan& one) { one.job.schedule = Schedule::kGPipe; });
+  expect_new([](Plan& one) { one.pipelines[1].stages[0].layers = 3; });
+  expect_new([](Plan& one) { one.pipelines[0].micro_batch = 2; });
+  expect_new([](Plan& one) { std::swap(one.ranks[0].host, one.ranks[2].host); });
+  expect_new([](Plan& one) { std::swap(one.ranks[0].replica, one.ranks[1].replica); });
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 using topology::NicKind;
 
@@ -20,7 +20,7 @@ std::vector<Ranked> columns_of(const SearchSetting& setting, std::size_t most) {
 
 TEST(ShapeColumns, UseEveryDeviceAndHoldTheModelAndTheBatch) {
   const SearchSetting setting(gpu_cluster({{"a", 2, 4, NicKind::kTcp, 0, 4e9}, {"b", 2, 2}}, 1e8),
-                              megatron_job(12, 32));
+                              free_job(12, 32));
   const auto found = columns_of(setting, 20);
   ASSERT_FALSE(found.empty());
   EXPECT_LE(found.size(), 20u);
@@ -39,7 +39,7 @@ TEST(ShapeColumns, UseEveryDeviceAndHoldTheModelAndTheBatch) {
 }
 
 TEST(ShapeColumns, AllReplicasOfAGroupTakeAsMuchOfEachHost) {
-  const SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), megatron_job(12, 32));
+  const SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), free_job(12, 32));
   bool columns = false;
   for (const Ranked& ranked : columns_of(setting, 50))
     for (const Shape::Kind& kind : ranked.shape.kinds) columns |= kind.count > 1 && kind.slots.size() > 1;
@@ -47,7 +47,7 @@ TEST(ShapeColumns, AllReplicasOfAGroupTakeAsMuchOfEachHost) {
 }
 
 TEST(ShapeColumns, ObeyWhatTheJobFixes) {
-  SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), megatron_job(12, 32));
+  SearchSetting setting(gpu_cluster({{"a", 2, 4}}, 1e8), free_job(12, 32));
   setting.job.data = 4;
   setting.job.micro_batch = 2;
   const auto found = columns_of(setting, 50);
@@ -61,7 +61,7 @@ TEST(ShapeColumns, ObeyWhatTheJobFixes) {
 TEST(ShapeColumns, LeaveSlowDevicesOutOnlyWhereTheyMay) {
   SearchSetting setting(
       gpu_cluster({{"fast", 1, 2, NicKind::kTcp, 0, 4e9}, {"slow", 1, 2, NicKind::kTcp, 0, 1e7}}, 1e8),
-      megatron_job(4, 8));
+      free_job(4, 8));
   const double all = columns_of(setting, 1).at(0).seconds;
   setting.options.may_leave_out = true;
   const Ranked best = columns_of(setting, 1).at(0);

@@ -17,7 +17,7 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
   static const Cost kImpossible{{}, {}, false};
   const Pool& devices = pools_[at(pool)];
   if (degree > devices.size() || job_.model.heads % degree != 0 ||
-      (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && job_.framework == Framework::kTombolo))
+      (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && !traits(job_.framework).tensor_parallel))
     return kImpossible;
   const auto [known, added] =
       costs_.try_emplace({devices.type, degree, shape.micro_batch, shape.saving.recompute}, Cost{});

@@ -11,13 +11,13 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 using topology::NicKind;
 
 TEST(ShapeCosts, AreThoseOfTheSlot) {
-  const SearchSetting setting(gpu_cluster({{"a", 1, 4}}, 1e8), megatron_job(12, 16));
+  const SearchSetting setting(gpu_cluster({{"a", 1, 4}}, 1e8), free_job(12, 16));
   ShapeCosts costs(setting.context, setting.job, setting.pools);
   Shape shape;
   shape.micro_batch = 2;
@@ -31,7 +31,7 @@ TEST(ShapeCosts, AreThoseOfTheSlot) {
 }
 
 TEST(ShapeCosts, SomeDegreesCannotBe) {
-  SearchSetting setting(gpu_cluster({{"a", 1, 4}}, 1e8), megatron_job(12, 16));
+  SearchSetting setting(gpu_cluster({{"a", 1, 4}}, 1e8), free_job(12, 16));
   const Shape shape;
   {
     ShapeCosts costs(setting.context, setting.job, setting.pools);
@@ -56,7 +56,7 @@ TEST(ShapeCosts, RoomIsTheMostLayersThatFit) {
     auto cluster = gpu_cluster({{"a", 1, 4}}, 1e8);
     const double memory = std::uniform_real_distribution<>(2e6, 1e7)(random);
     for (auto& device : cluster.hosts[0].devices) device.memory_bytes = memory;
-    const SearchSetting setting(cluster, megatron_job(40, 8));
+    const SearchSetting setting(cluster, free_job(40, 8));
     ShapeCosts costs(setting.context, setting.job, setting.pools);
     Shape shape;
     shape.kinds = {{{{0, 1, 10}, {0, 1, 10}, {0, 1, 10}, {0, 1, 10}}, 1, 8}};
@@ -80,7 +80,7 @@ TEST(ShapeCosts, LayersFollowSpeedWithinMemory) {
   auto cluster =
       gpu_cluster({{"fast", 1, 1, NicKind::kTcp, 0, 3e9}, {"slow", 1, 1, NicKind::kTcp, 0, 1e9}}, 1e8);
   {
-    const SearchSetting setting(cluster, megatron_job(40, 16));
+    const SearchSetting setting(cluster, free_job(40, 16));
     ShapeCosts costs(setting.context, setting.job, setting.pools);
     const Shape shape;
     Shape::Kind kind{{{0, 1, 0}, {1, 1, 0}}, 1, 16};
@@ -92,10 +92,10 @@ TEST(ShapeCosts, LayersFollowSpeedWithinMemory) {
   }
   Layout layout;
   layout.replicas = {{{{{0}, 10}, {{1}, 30}}, 16, 1}};
-  const SearchSetting roomy(cluster, megatron_job(40, 16));
+  const SearchSetting roomy(cluster, free_job(40, 16));
   const Plan ten = plan_of(roomy.context, roomy.job, layout);
   cluster.hosts[0].devices[0].memory_bytes = static_cast<double>(rank_memory(ten, 0, 0).total);
-  const SearchSetting setting(cluster, megatron_job(40, 16));
+  const SearchSetting setting(cluster, free_job(40, 16));
   ShapeCosts costs(setting.context, setting.job, setting.pools);
   Shape::Kind kind{{{0, 1, 0}, {1, 1, 0}}, 1, 16};
   ASSERT_TRUE(costs.give_layers(kind, Shape()));
@@ -108,7 +108,7 @@ TEST(ShapeCosts, MicroBatchesFollowSpeedAndAllAreGivenOut) {
     const double faster = std::uniform_real_distribution<>(1, 5)(random);
     SearchSetting setting(
         gpu_cluster({{"a", 1, 2, NicKind::kTcp, 0, 1e9 * faster}, {"b", 1, 1, NicKind::kTcp, 0, 1e9}}, 1e8),
-        megatron_job(8, 4 * std::uniform_int_distribution(1, 30)(random)));
+        free_job(8, 4 * std::uniform_int_distribution(1, 30)(random)));
     ShapeCosts costs(setting.context, setting.job, setting.pools);
     Shape shape;
     shape.micro_batch = 1 << std::uniform_int_distribution(0, 2)(random);
@@ -123,7 +123,7 @@ TEST(ShapeCosts, MicroBatchesFollowSpeedAndAllAreGivenOut) {
 }
 
 TEST(ShapeCosts, ReplicasThatMustBeAlikeGetEqualShares) {
-  SearchSetting setting(gpu_cluster({{"a", 3, 1}}, 1e8), megatron_job(8, 12));
+  SearchSetting setting(gpu_cluster({{"a", 3, 1}}, 1e8), free_job(8, 12));
   setting.options.uneven_replicas = false;
   ShapeCosts costs(setting.context, setting.job, setting.pools);
   Shape shape;

@@ -6,8 +6,8 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 
 TEST(ShapeMoves, ImprovesAndKeepsToTheRules) {
@@ -15,7 +15,7 @@ TEST(ShapeMoves, ImprovesAndKeepsToTheRules) {
     SearchSetting setting(gpu_cluster({{"fast", 2, 4, topology::NicKind::kTcp, 0, 4e9},
                                        {"slow", 1, 3, topology::NicKind::kTcp, 0, 1e8}},
                                       5e7),
-                          megatron_job(12, 16));
+                          free_job(12, 16));
     setting.options.may_leave_out = may_leave_out;
     Estimator estimator(setting.context, setting.job, setting.pools);
     Shape shape;

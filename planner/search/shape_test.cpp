@@ -7,14 +7,13 @@
 namespace tombolo::planner {
 namespace {
 
+using testing::free_job;
 using testing::gpu_cluster;
-using testing::megatron_job;
 using testing::SearchSetting;
 
 TEST(Shape, BecomesALayoutAndBack) {
   const SearchSetting setting(
-      gpu_cluster({{"fast", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"slow", 1, 2}}, 1e8),
-      megatron_job(12, 24));
+      gpu_cluster({{"fast", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"slow", 1, 2}}, 1e8), free_job(12, 24));
   ASSERT_EQ(setting.pools.size(), 3u);
   EXPECT_EQ(setting.pools[0].type, setting.pools[1].type);
   EXPECT_NE(setting.pools[0].type, setting.pools[2].type);

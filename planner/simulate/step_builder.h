@@ -27,6 +27,8 @@ struct StepWorker {
 
   struct Chunk {
     std::vector<Activity> forward, backward_first, backward_last;  ///< by micro-batch
+    /// Where parameters are gathered beside the forward pass: the first one is over, and all are there.
+    Activity first_forward_over = FluidEngine::kNone;
   };
   std::vector<Chunk> chunks;
   /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
@@ -100,6 +102,11 @@ class StepBuilder {
   Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
   void add_tied_embedding(Worker& first, Worker& last);
   void add_optimizer();
+  bool gathers_beside_forward() const {
+    return plan_.job.overlap_parameters && plan_.job.sharded() && plan_.data_size() > 1;
+  }
+  double gathered_bytes(const Gather& gather, int first_layer, int last_layer) const;
+  void add_gather_beside_forward(const Gather& gather);
 
   const Plan& plan_;
   const Model& model_;

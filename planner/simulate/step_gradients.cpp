@@ -151,8 +151,43 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
   }
 }
 
+/// What each rank gathers of these layers, as the all-reduce that sends twice as much.
+double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int last_layer) const {
+  double parameters =
+      static_cast<double>(plan_.job.layer_parameters(first_layer, last_layer - first_layer + 1));
+  if (last_layer == model_.layers - 1) parameters += head_parameters(*gather.members.owners.front());
+  if (first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
+  return 0.5 * parameters * model_.bytes_per_value;
+}
+
+/// Adds a gather of parameters that were updated at the end of the step before. The first layer's must be
+/// there before the first micro-batch comes, the others' before it leaves.
+void StepBuilder::add_gather_beside_forward(const Gather& gather) {
+  const double rounds = 0.5 * gather.members.all_reduce.rounds;
+  const auto for_each_chunk = [&](auto act) {
+    for (Worker* worker : gather.members.owners)
+      for (std::size_t chunk = 0; chunk < worker->chunks.size(); ++chunk) {
+        const Stage& stage = stage_of(*worker, static_cast<int>(chunk));
+        if (gather.last_layer >= stage.first_layer && gather.first_layer < stage.first_layer + stage.layers)
+          act(worker->chunks[chunk], stage);
+      }
+  };
+  const Activity first =
+      add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
+                 engine().add_delay(0));
+  Activity all = first;
+  if (gather.last_layer > gather.first_layer)
+    all = add_phases(gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
+                     rounds, first);
+  for_each_chunk([&](Worker::Chunk& chunk, const Stage& stage) {
+    if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward.front());
+    engine().order(all, chunk.first_forward_over);
+  });
+}
+
 /// Adds the optimizer. Every rank waits for the global gradient norm, and so for all others. With a sharded
-/// optimizer each rank then gathers the parameters that the others have updated.
+/// optimizer each rank then gathers the parameters that the others have updated, unless it does so beside the
+/// next step's forward pass; in a prediction of one step that is this one's.
 void StepBuilder::add_optimizer() {
   std::size_t longest = 0;
   for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
@@ -172,13 +207,13 @@ void StepBuilder::add_optimizer() {
     }
   }
   for (const Gather& gather : gathers_) {
+    if (gathers_beside_forward()) {
+      add_gather_beside_forward(gather);
+      continue;
+    }
     const Activity begin = engine().add_delay(0);
     for (const Worker* worker : gather.members.owners) engine().order(updated[worker], begin);
-    double parameters = static_cast<double>(
-        plan_.job.layer_parameters(gather.first_layer, gather.last_layer - gather.first_layer + 1));
-    if (gather.last_layer == model_.layers - 1) parameters += head_parameters(*gather.members.owners.front());
-    if (gather.first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
-    add_phases(gather.members, 0.5 * parameters * model_.bytes_per_value,
+    add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.last_layer),
                0.5 * gather.members.all_reduce.rounds, begin);
   }
 }

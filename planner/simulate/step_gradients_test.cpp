@@ -73,6 +73,37 @@ TEST(StepGradients, AShardedOptimizerScattersGradientsAndGathersParameters) {
   EXPECT_NEAR(bytes_out_of(graph_of(plan, cluster), 0), 0.5 * parameters * 4 + 0.5 * parameters * 2, 1e-3);
 }
 
+TEST(StepGradients, ParametersAreGatheredBesideTheForwardPassWhereTheJobSaysSo) {
+  auto cluster = make_cluster({{"a", 2}}, 1e6);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.sharding = Sharding::kOptimizer;
+  const auto run = [&](bool beside) {
+    plan.job.overlap_parameters = beside;
+    StepGraph graph = graph_of(plan, cluster);
+    graph.engine.run();
+    return std::pair(graph.engine.finish(), bytes_out_of(graph, 0));
+  };
+  const auto [after_seconds, after_bytes] = run(false);
+  const auto [beside_seconds, beside_bytes] = run(true);
+  EXPECT_NEAR(beside_bytes, after_bytes, 1e-3) << "as much is sent";
+  // At 1 MB/s all is waiting for the network: what hides is the first forward pass, but for the first layer's
+  // parameters, which it waits for.
+  const double layers = static_cast<double>(4 * plan.job.model.layer_parameters());
+  EXPECT_LT(beside_seconds, after_seconds);
+  const double forward =
+      (plan.job.model.layer_forward_flops() * 4 + plan.job.model.head_forward_flops()) / 1e9;
+  EXPECT_NEAR(after_seconds - beside_seconds, forward, 0.02 * forward);
+  EXPECT_GT(0.5 * layers * 4 / 1e6, forward) << "the gather takes longer, or this says nothing";
+  // On a fast network only the first layer's parameters are waited for.
+  for (auto& link : cluster.links) link.bytes_per_second = 1e10;
+  const double first =
+      static_cast<double>(plan.job.model.layer_parameters() + plan.job.embedding_parameters());
+  const double hidden = run(false).first - run(true).first;
+  const double all = static_cast<double>(plan.job.model.parameters());
+  EXPECT_NEAR(hidden, 0.5 * (all - first) * 4 / 1e10, 0.02 * hidden);
+}
+
 TEST(StepGradients, TheFirstAndTheLastStageExchangeTheTiedEmbedding) {
   const auto cluster = make_cluster({{"a", 2}}, 1e6);
   Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 3);

@@ -38,6 +38,11 @@ void StepBuilder::add_compute(Worker& worker) {
       note_turn(worker, ended, chunk.forward[at(i)]);
       ended = chunk.forward[at(i)];
       bar(Bar::Kind::kForward, worker, i, ended, ended);
+      if (i == 0 && gathers_beside_forward()) {
+        chunk.first_forward_over = engine().add_delay(0);
+        engine().order(ended, chunk.first_forward_over);
+        previous = chunk.first_forward_over;
+      }
       if (const double sending = sending_seconds(worker, operation.chunk, +1); sending > 0) append(sending);
       continue;
     }
@@ -153,8 +158,9 @@ void StepBuilder::add_border(int replica, int stage) {
   std::vector<TransferActivities> activations;
   std::map<Activity, TransferActivities> gradient_after;  // by the operation that produced it
   for (int i = 0; i < pipeline.micro_batches(); ++i) {
-    activations.push_back(
-        send(before, after, i, source.forward[at(i)], target.forward[at(i)], previous_activation));
+    const bool waits = i == 0 && source.first_forward_over != FluidEngine::kNone;
+    activations.push_back(send(before, after, i, waits ? source.first_forward_over : source.forward[at(i)],
+                               target.forward[at(i)], previous_activation));
     const Activity produced = target.backward_last[at(i)];
     gradient_after[produced] =
         send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);

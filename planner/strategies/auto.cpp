@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -54,6 +55,7 @@ struct Found {
 Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
   const bool large = context.launcher_slots.size() > most_at_once;
   Found found;
+  std::set<std::uint64_t> simulated;
   const auto attempt = [&found](const auto& search) {
     try {
       search();
@@ -74,7 +76,9 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options, limit};
+    SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options,
+                      limit,        context.contenders};
+    if (large && found.best) one.simulated = &simulated;
     attempt([&] { found.add(strategy->name, plan_by(*strategy, one, job)); });
   }
   return found;

@@ -35,7 +35,7 @@ TEST(Auto, IsNeverWorseThanAnotherWhereItPlansParts) {
                      1e6 * factor(random));
     const Job job = random_job(random, 8, 16);
     PlanOptions options;
-    options.uneven_replicas = job.framework == Framework::kMegatron;
+    options.uneven_replicas = traits(job.framework).uneven_replicas;
     const ClusterView view(cluster, "per-peer", {});
     const std::vector<LauncherSlot> slots = launcher_slots(view, {});
     const Plan plan = auto_plan({view, view, slots, options}, job, 4);

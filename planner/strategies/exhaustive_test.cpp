@@ -30,14 +30,14 @@ TEST(Exhaustive, CountsEveryLayoutOnce) {
 }
 
 TEST(Exhaustive, SevenRanksAreTooMany) {
-  const SearchSetting setting(gpu_cluster({{"a", 7, 1}}, 1e8), megatron_job(8, 8));
+  const SearchSetting setting(gpu_cluster({{"a", 7, 1}}, 1e8), free_job(8, 8));
   EXPECT_EQ(layouts_in_all(setting.context, setting.job), Scorer::kNever);
   EXPECT_FALSE(exhaustive_plan(setting.context, setting.job, Scorer::kNever));
 }
 
 TEST(Exhaustive, FindsNothingBelowItsOwnBest) {
   const SearchSetting setting(gpu_cluster({{"a", 2, 1, topology::NicKind::kTcp, 0, 2e9}, {"b", 1, 1}}, 1e6),
-                              megatron_job(3, 3));
+                              free_job(3, 3));
   const auto best = exhaustive_plan(setting.context, setting.job, Scorer::kNever);
   ASSERT_TRUE(best);
   const double seconds = best->prediction.step_seconds;

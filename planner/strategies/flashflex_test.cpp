@@ -15,7 +15,7 @@ TEST(FlashFlex, UsesDevicesOfDifferentSpeed) {
   Job job;
   job.model = small_model(12);
   job.global_batch = 24;
-  job.framework = Framework::kMegatron;
+  job.framework = Framework::kAny;
   job.tensor = 0;
   PlanOptions options;
   options.strategy = "flashflex";
@@ -36,7 +36,7 @@ TEST(FlashFlex, AndAutoLeaveSlowDevicesOutWhereTheyMay) {
   Job job;
   job.model = small_model(8);
   job.global_batch = 12;
-  job.framework = Framework::kMegatron;
+  job.framework = Framework::kAny;
   job.tensor = 0;
   for (const std::string_view strategy : strategy_names({&StrategyCapabilities::leaves_devices_out})) {
     PlanOptions options;
@@ -58,6 +58,7 @@ TEST(FlashFlex, AndAutoLeaveSlowDevicesOutWhereTheyMay) {
                 1e-9 * some.prediction.step_seconds);
   }
   PlanOptions options;
+  options.strategy = "holmes";
   options.may_leave_out = true;
   EXPECT_THROW(make_plan(cluster, job, options), Error) << "holmes gives every rank a place";
 }

@@ -1,10 +1,11 @@
 #include "planner/strategies/grid_plan.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "planner/explain/excluded.h"
 #include "planner/explain/linked_parts.h"
 #include "planner/explain/remedies.h"
 #include "planner/search/layout.h"
@@ -16,7 +17,7 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
   std::vector<Candidate>& candidates = found.all;
   if (candidates.empty())
     fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", context.launcher_slots.size(),
-         fmt::join(found.excluded, "; "));
+         summary_of_excluded(found.excluded));
   const std::size_t layouts = candidates.size();
   if (std::ranges::none_of(candidates, [](const Candidate& one) { return one.missing_bytes == 0; }))
     fail_nothing_fits(context, job, rule, candidates);
@@ -34,13 +35,15 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
     // A later layout must be faster by more than rounding, so that among equal ones the first is always
     // taken.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
-    if (candidate.bound >= limit) continue;
-    const auto simulation = simulate_if_linked(candidate.plan, context.view, limit, &unlinked);
+    const double worth = context.worth(limit);
+    if (candidate.bound >= worth || !context.is_new(candidate.plan)) continue;
+    const auto simulation = simulate_if_linked(candidate.plan, context.view, worth, &unlinked);
     ++simulated;
     if (!simulation) continue;
     prediction.step_seconds = simulation->step_seconds;
     prediction.bubble_fraction = simulation->bubble_fraction;
-    best = &candidate;
+    context.offer(candidate.plan);
+    if (prediction.step_seconds < limit) best = &candidate;
   }
   if (!best && context.limit_seconds < Scorer::kNever) return std::nullopt;
   if (!best) fail_nothing_linked(context, unlinked);

@@ -25,7 +25,7 @@ constexpr GridRule kDivision{
 TEST(GridPlan, IsTheFastestOfAllCandidatesAlthoughNotAllAreSimulated) {
   std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(20); ++trial) {
-    const SearchSetting setting(random_cluster(random, 4), megatron_job(8, 8));
+    const SearchSetting setting(random_cluster(random, 4), free_job(8, 8));
     double best = Scorer::kNever;
     for (const Candidate& candidate : enumerate(setting.context, setting.job, kDivision).all)
       best = std::min(best, simulate(candidate.plan, setting.view, {}).step_seconds);

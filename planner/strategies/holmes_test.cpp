@@ -40,8 +40,14 @@ std::vector<int> stage_layers(const Plan& plan) {
   return layers;
 }
 
-TEST(Holmes, FillsWholeStagesFromClustersTheBestNicKindFirst) {
+PlanOptions holmes_options() {
   PlanOptions options;
+  options.strategy = "holmes";
+  return options;
+}
+
+TEST(Holmes, FillsWholeStagesFromClustersTheBestNicKindFirst) {
+  PlanOptions options = holmes_options();
   options.rank_hosts = {"b0", "a0", "b1", "a1"};
   const Plan plan = make_plan(unlike_pairs(), two_by_two(8), options);
   EXPECT_EQ(names_of_stage(plan, unlike_pairs(), 0), std::set<std::string>{"a"});
@@ -61,13 +67,15 @@ TEST(Holmes, GivesFasterClustersMoreLayers) {
   const auto cluster = make_cluster(
       {{"a", 2, 1, NicKind::kInfiniBand, 1e9, 197e9}, {"b", 2, 1, NicKind::kRoce, 1e9, 160e9}}, 1e8);
   Model model = small_model(48);
-  EXPECT_EQ(stage_layers(make_plan(cluster, two_by_two(model.layers, 32), {})), (std::vector<int>{26, 22}));
+  EXPECT_EQ(stage_layers(make_plan(cluster, two_by_two(model.layers, 32), holmes_options())),
+            (std::vector<int>{26, 22}));
   model.layers = 30;
-  EXPECT_EQ(stage_layers(make_plan(cluster, two_by_two(model.layers, 32), {})), (std::vector<int>{16, 14}));
+  EXPECT_EQ(stage_layers(make_plan(cluster, two_by_two(model.layers, 32), holmes_options())),
+            (std::vector<int>{16, 14}));
 }
 
 TEST(Holmes, SaysWhichClusterHoldsWhichStages) {
-  const Plan plan = make_plan(unlike_pairs(), two_by_two(8), {});
+  const Plan plan = make_plan(unlike_pairs(), two_by_two(8), holmes_options());
   const auto note = std::ranges::find_if(
       plan.notes, [](const std::string& one) { return one.find("clusters by NIC kind") == 0; });
   ASSERT_NE(note, plan.notes.end());
@@ -78,13 +86,13 @@ TEST(Holmes, SaysWhichClusterHoldsWhichStages) {
 TEST(Holmes, KeepsGradientsInsideOneKindWhereSomeLayoutDoes) {
   Job job = two_by_two(8);
   job.pipeline = job.data = 0;
-  const Plan plan = make_plan(unlike_pairs(), job, {});
+  const Plan plan = make_plan(unlike_pairs(), job, holmes_options());
   for (const Group& group : plan.groups)
     if (group.kind == "data") {
       EXPECT_NE(group.nic_kind, NicKind::kTcp);
     }
   job.pipeline = 1;  // a single stage takes both clusters
-  const auto notes = make_plan(unlike_pairs(), job, {}).notes;
+  const auto notes = make_plan(unlike_pairs(), job, holmes_options()).notes;
   EXPECT_TRUE(std::ranges::any_of(
       notes, [](const std::string& one) { return one.find("a gradient group spans clusters") == 0; }));
 }

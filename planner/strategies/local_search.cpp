@@ -1,6 +1,7 @@
 #include "planner/strategies/local_search.h"
 
 #include <algorithm>
+#include <map>
 
 #include "planner/model/index.h"
 
@@ -24,7 +25,7 @@ class LocalSearch {
       better = move_layers();
       better |= move_rows();
       better |= change_choices();
-      better |= swap_ranks();
+      better |= traits(job_.framework).rank_order == RankOrder::kAny ? swap_ranks() : swap_hosts();
     }
     return best_;
   }
@@ -167,6 +168,33 @@ class LocalSearch {
           any = true;
         else
           groups[i]->swap(*groups[j]);
+      }
+    return any;
+  }
+
+  /// Exchanges the places of two hosts with equally many ranks, for frameworks that number a node's ranks in
+  /// a row.
+  bool swap_hosts() {
+    bool any = false;
+    std::map<int, std::vector<int>> ranks_of;
+    for (const Layout::Replica& replica : best_.replicas)
+      for (const Layout::PipelineSlot& slot : replica.slots)
+        for (const int rank : slot.ranks) ranks_of[context_.launcher_slots[at(rank)].host].push_back(rank);
+    for (auto& [host, ranks] : ranks_of) std::ranges::sort(ranks);
+    for (auto one = ranks_of.begin(); one != ranks_of.end() && !spent(); ++one)
+      for (auto other = std::next(one); other != ranks_of.end() && !spent(); ++other) {
+        if (one->second.size() != other->second.size()) continue;
+        std::map<int, int> becomes;
+        for (std::size_t i = 0; i < one->second.size(); ++i) {
+          becomes[one->second[i]] = other->second[i];
+          becomes[other->second[i]] = one->second[i];
+        }
+        Layout next = best_;
+        for (Layout::Replica& replica : next.replicas)
+          for (Layout::PipelineSlot& slot : replica.slots)
+            for (int& rank : slot.ranks)
+              if (const auto found = becomes.find(rank); found != becomes.end()) rank = found->second;
+        any |= take(next);
       }
     return any;
   }

@@ -21,7 +21,7 @@ TEST(LocalSearch, MovesLayersToTheFasterDevice) {
   const SearchSetting setting(gpu_cluster({{"fast", 1, 1, topology::NicKind::kTcp, 0, 3e9},
                                            {"slow", 1, 1, topology::NicKind::kTcp, 0, 1e9}},
                                           1e9),
-                              megatron_job(16, 16));
+                              free_job(16, 16));
   Layout even;
   even.replicas = {{{{{0}, 8}, {{1}, 8}}, 16, 1}};
   const Plan start = start_of(setting, even);
@@ -35,7 +35,7 @@ TEST(LocalSearch, ExchangesRanksThatSitOnTheWrongHosts) {
   auto cluster = gpu_cluster({{"a", 4, 1}}, 1e5);
   for (auto& link : cluster.links)
     if ((link.from_host.back() - '0') / 2 == (link.to_host.back() - '0') / 2) link.bytes_per_second = 1e9;
-  SearchSetting setting(cluster, megatron_job(8, 16));
+  SearchSetting setting(cluster, free_job(8, 16));
   setting.job.tensor = 1;
   Layout crossed;
   crossed.replicas = {{{{{0}, 2}, {{2}, 2}, {{1}, 2}, {{3}, 2}}, 16, 1}};
@@ -52,7 +52,7 @@ TEST(LocalSearch, ExchangesRanksThatSitOnTheWrongHosts) {
 TEST(LocalSearch, NeverEndsWorseAndKeepsReplicasAlikeWhereTheyMustBe) {
   std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(10); ++trial) {
-    SearchSetting setting(random_cluster(random, 4), megatron_job(8, 8));
+    SearchSetting setting(random_cluster(random, 4), free_job(8, 8));
     setting.options.uneven_replicas = trial % 2 == 0;
     Layout layout;
     layout.replicas = {{{{{0}, 4}, {{1}, 4}}, 4, 1}, {{{{2}, 4}, {{3}, 4}}, 4, 1}};

@@ -14,7 +14,7 @@ using namespace testing;
 
 TEST(MachineAligned, TakesWholeHostsAndEqualRows) {
   const SearchSetting setting(gpu_cluster({{"a", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"b", 2, 2}}, 1e8),
-                              megatron_job(12, 24));
+                              free_job(12, 24));
   const auto plan = machine_aligned_plan(setting.context, setting.job);
   ASSERT_TRUE(plan);
   std::map<std::string, std::set<int>> replicas;
@@ -30,7 +30,7 @@ TEST(MachineAligned, TakesWholeHostsAndEqualRows) {
 TEST(MachineAligned, FindsNothingWhereNothingFits) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes = 1000;
-  const SearchSetting setting(cluster, megatron_job(8, 8));
+  const SearchSetting setting(cluster, free_job(8, 8));
   EXPECT_FALSE(machine_aligned_plan(setting.context, setting.job));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "planner/cost/border.h"
 #include "planner/cost/memory.h"
@@ -16,9 +17,11 @@ namespace tombolo::planner {
 
 namespace {
 
-/// A candidate's tensor-parallel groups, in the order of their pipeline slots.
+/// A candidate's workers, in the order of their pipeline slots: tensor-parallel groups, or blocks of them.
 struct Workers {
-  std::vector<std::vector<int>> ranks;
+  std::vector<std::vector<int>> groups;
+  int per_worker = 1;            ///< groups of a worker
+  int stages = 1, replicas = 1;  ///< of workers: their grid
   DedicationCosts costs;
 };
 
@@ -66,13 +69,29 @@ class HostPaths {
   int sites_ = 0;
 };
 
-Workers workers_of(const SearchContext& context, const HostPaths& paths, const Plan& plan) {
+/// The groups that stay together: where the framework starts a node's ranks in a row, those of a host; 0
+/// where a host's groups are neither replicas of one stage nor whole stages, so that hosts cannot change
+/// places.
+int groups_together(const SearchContext& context, const Job& job) {
+  if (traits(job.framework).rank_order == RankOrder::kAny) return 1;
+  const auto& slots = context.launcher_slots;
+  const auto of_host =
+      std::ranges::count(slots, slots.front().host, [](const LauncherSlot& slot) { return slot.host; });
+  const int groups = static_cast<int>(of_host) / job.tensor;
+  const bool whole = groups * job.tensor == static_cast<int>(of_host);
+  return whole && (job.data % groups == 0 || groups % job.data == 0) ? groups : 0;
+}
+
+Workers workers_of(const SearchContext& context, const HostPaths& paths, const Plan& plan, int together) {
   Workers workers;
   const Job& job = plan.job;
   const auto slots = plan.ranks_by_slot();
   for (int stage = 0; stage < job.pipeline; ++stage)
     for (int replica = 0; replica < job.data; ++replica)
-      workers.ranks.push_back(slots[at(replica)][at(stage)]);
+      workers.groups.push_back(slots[at(replica)][at(stage)]);
+  workers.per_worker = together;
+  workers.replicas = std::max(1, job.data / together);
+  workers.stages = static_cast<int>(workers.groups.size()) / together / workers.replicas;
   // One of every `pipeline` micro-batches pays for the hops, on what Pipette calls the hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
   const double activations =
@@ -81,9 +100,11 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
                            static_cast<double>(job.model.layer_parameters()) * job.model.layers /
                            job.pipeline;
   DedicationCosts& costs = workers.costs;
-  costs.workers = static_cast<int>(workers.ranks.size());
-  for (const auto& ranks : workers.ranks)
-    costs.sites.push_back(paths.site_of(context.launcher_slots[at(ranks.front())].host));
+  costs.workers = workers.stages * workers.replicas;
+  for (int worker = 0; worker < costs.workers; ++worker) {
+    const int rank = workers.groups[at(worker * together)].front();
+    costs.sites.push_back(paths.site_of(context.launcher_slots[at(rank)].host));
+  }
   costs.site_count = paths.sites();
   costs.activations = paths.seconds(activations);
   costs.gradients = paths.seconds(gradients);
@@ -92,21 +113,23 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
 
 /// Moves the workers to the slots that the search chose.
 Plan dedicated(const SearchContext& context, const HostPaths& paths, const Plan& plan, int rounds) {
-  Workers workers = workers_of(context, paths, plan);
-  WorkerOrder order(workers.ranks.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  order = dedicate(workers.costs, plan.job.pipeline, plan.job.data, std::move(order), rounds);
+  const int together = groups_together(context, plan.job);
+  if (together == 0) return plan;
+  const Workers workers = workers_of(context, paths, plan, together);
+  WorkerOrder order(at(workers.costs.workers));
+  std::iota(order.begin(), order.end(), 0);
+  order = dedicate(workers.costs, workers.stages, workers.replicas, std::move(order), rounds);
   Plan result = plan;
-  for (int stage = 0; stage < plan.job.pipeline; ++stage)
-    for (int replica = 0; replica < plan.job.data; ++replica) {
-      const auto& ranks = workers.ranks[at(order[at(stage * plan.job.data + replica)])];
-      for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
-        RankPlacement& place = result.ranks[at(ranks[tensor])];
-        place.stage = stage;
-        place.replica = replica;
-        place.tensor = static_cast<int>(tensor);
-      }
+  for (int slot = 0; slot < static_cast<int>(workers.groups.size()); ++slot) {
+    const int group = order[at(slot / together)] * together + slot % together;
+    const std::vector<int>& ranks = workers.groups[at(group)];
+    for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
+      RankPlacement& place = result.ranks[at(ranks[tensor])];
+      place.stage = slot / plan.job.data;
+      place.replica = slot % plan.job.data;
+      place.tensor = static_cast<int>(tensor);
     }
+  }
   return result;
 }
 
@@ -132,16 +155,19 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     // devices may differ, so the new order may not fit
     if (missing_memory(plan, context.view).bytes > 0) return;
     const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
-    if (lower_bound(plan, context.view) >= limit) return;
-    const auto simulation = simulate_if_linked(plan, context.view, limit);
+    const double worth = context.worth(limit);
+    if (lower_bound(plan, context.view) >= worth || !context.is_new(plan)) return;
+    const auto simulation = simulate_if_linked(plan, context.view, worth);
     if (!simulation) return;
     plan.prediction.step_seconds = simulation->step_seconds;
     plan.prediction.bubble_fraction = simulation->bubble_fraction;
-    best = std::move(plan);
+    context.offer(plan);
+    if (simulation->step_seconds < limit) best = std::move(plan);
   };
   for (Candidate& candidate : candidates) {
     // Where devices differ, another order may have a lower bound; but with equal stages that is no gain.
-    if (candidate.bound >= (best ? best->prediction.step_seconds : context.limit_seconds)) continue;
+    const double known = best ? best->prediction.step_seconds : context.limit_seconds;
+    if (candidate.bound >= context.worth(known)) continue;
     Plan placed = dedicated(context, paths(candidate.plan), candidate.plan, kRounds);
     consider(std::move(candidate.plan));
     consider(std::move(placed));

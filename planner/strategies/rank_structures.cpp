@@ -59,7 +59,7 @@ class StructureSearch {
     const int size = static_cast<int>(group.size());
     if (job_.tensor > 0 && size != job_.tensor) return false;
     if (size == 1) return true;
-    if (job_.framework == Framework::kTombolo || job_.model.heads % size != 0) return false;
+    if (!traits(job_.framework).tensor_parallel || job_.model.heads % size != 0) return false;
     return std::ranges::all_of(group, [&](int rank) {
       return context_.launcher_slots[at(rank)].host == context_.launcher_slots[at(group.front())].host;
     });

@@ -34,9 +34,9 @@ TEST(RankStructures, TwoRanksAreOnePipelineOrTwoInEveryOrder) {
 }
 
 TEST(RankStructures, RanksShareLayersInsideOfHostsWhereTheFrameworkCan) {
-  const SearchSetting together(gpu_cluster({{"a", 1, 2}}, 1e8), testing::megatron_job(4, 4));
+  const SearchSetting together(gpu_cluster({{"a", 1, 2}}, 1e8), testing::free_job(4, 4));
   EXPECT_EQ(structures(together).size(), 3u);
-  const SearchSetting apart(gpu_cluster({{"a", 2, 1}}, 1e8), testing::megatron_job(4, 4));
+  const SearchSetting apart(gpu_cluster({{"a", 2, 1}}, 1e8), testing::free_job(4, 4));
   EXPECT_EQ(structures(apart).size(), 4u) << "not between hosts";
 }
 

@@ -56,10 +56,7 @@ std::string alternatives(const std::vector<std::string_view>& names) {
   return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-namespace {
-
-/// Notes the assumptions of the prediction. Plans that `auto` returns are those of other strategies and have
-/// these notes already.
+/// Plans that `auto` returns are those of other strategies and have these notes already.
 void note_conditions(const SearchContext& context, Plan& plan) {
   const auto note = [&](std::string text) {
     if (std::ranges::find(plan.notes, text) == plan.notes.end()) plan.notes.push_back(std::move(text));
@@ -85,11 +82,14 @@ void note_conditions(const SearchContext& context, Plan& plan) {
   if (context.view.cluster().emulated) note("the cluster is emulated");
 }
 
+namespace {
+
 std::optional<Plan> ask(const Strategy& strategy, const SearchContext& context, const Job& job) {
   PlanOptions options = context.options;
   options.strategy = strategy.name;
-  return strategy.plan(
-      {context.view, context.kinds_view, context.launcher_slots, options, context.limit_seconds}, job);
+  return strategy.plan({context.view, context.kinds_view, context.launcher_slots, options,
+                        context.limit_seconds, context.contenders, context.simulated},
+                       job);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ std::optional<Plan> plan_by(const Strategy& strategy, const SearchContext& conte
     return plan;
   }
   if (context.limit_seconds < Scorer::kNever) return std::nullopt;
-  // The default strategy's error says what would make a search succeed, so it is tried when this one has no
+  // The first strategy's error says what would make a search succeed, so it is tried when this one has no
   // plan.
   const Strategy& other = *strategies().front();
   ask(other, context, job);

@@ -35,7 +35,7 @@ struct Strategy {
   PlanFunction* plan = nullptr;
 };
 
-/// All strategies; the first is the default.
+/// All strategies, in the order of help texts. PlanOptions names the default.
 const std::vector<const Strategy*>& strategies();
 
 /// The strategy of that name. Throws kInvalidUsage naming all strategies.
@@ -48,6 +48,9 @@ std::vector<std::string_view> strategy_names(std::vector<bool StrategyCapabiliti
 
 /// Joins names for a sentence: "holmes, megatron or pipette".
 std::string alternatives(const std::vector<std::string_view>& names);
+
+/// Adds notes of what the prediction assumes, where the plan lacks them.
+void note_conditions(const SearchContext& context, Plan& plan);
 
 /// Plans by a strategy, and notes what the prediction assumes. Nothing where no plan takes less than the
 /// context's limit. Throws kInvalidUsage where none is divisible, fits or can communicate, saying what would

@@ -16,7 +16,7 @@ using namespace testing;
 
 TEST(Strategies, AreNamed) {
   for (const Strategy* strategy : strategies()) EXPECT_EQ(&strategy_named(strategy->name), strategy);
-  EXPECT_EQ(PlanOptions().strategy, strategies().front()->name);
+  EXPECT_NO_THROW(strategy_named(PlanOptions().strategy));
   try {
     strategy_named("best");
     ADD_FAILURE() << "nothing was thrown";
@@ -72,7 +72,7 @@ TEST(Strategies, KeepToTheirCapabilities) {
             EXPECT_EQ(stage.tensor, first.stages.front().tensor);
           }
       }
-      if (!strategy->capabilities.leaves_devices_out) {
+      if (!strategy->capabilities.leaves_devices_out && traits(job.framework).unequal_nodes) {
         EXPECT_TRUE(plan.left_out.empty());
       }
     }

@@ -14,6 +14,7 @@
 #include "planner/testing/testing.h"
 
 #define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+#define EXPECT_SILENT_ON(text, part) EXPECT_EQ((text).find(part), std::string::npos) << (text)
 
 namespace tombolo::planner::testing {
 

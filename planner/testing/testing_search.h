@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <utility>
@@ -46,8 +47,9 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   job.model = small_model(layers);
   job.global_batch = rows;
   job.reserve_bytes = 0;  // the tests' devices have a few megabytes
-  job.framework = random() % 2 == 0 ? Framework::kTombolo : Framework::kMegatron;
-  job.tensor = job.framework == Framework::kMegatron ? 0 : 1;
+  job.framework =
+      std::array{Framework::kTombolo, Framework::kMegatron, Framework::kAny, Framework::kAny}[random() % 4];
+  job.tensor = traits(job.framework).tensor_parallel ? 0 : 1;
   return job;
 }
 
@@ -58,7 +60,7 @@ struct SearchSetting {
         view(cluster, "per-peer", {}),
         slots(launcher_slots(view, {})),
         job(std::move(its_job)) {
-    options.uneven_replicas = job.framework == Framework::kMegatron;
+    options.uneven_replicas = traits(job.framework).uneven_replicas;
   }
   topology::ClusterFile cluster;
   ClusterView view;
@@ -69,12 +71,12 @@ struct SearchSetting {
   std::vector<Pool> pools = pools_of(context);
 };
 
-/// A job whose replicas and tensor degrees are open.
-inline Job megatron_job(int layers, int rows) {
+/// A job whose replicas and tensor degrees are open, and may differ.
+inline Job free_job(int layers, int rows) {
   Job job;
   job.model = small_model(layers);
   job.global_batch = rows;
-  job.framework = Framework::kMegatron;
+  job.framework = Framework::kAny;
   job.tensor = 0;
   job.reserve_bytes = 0;
   return job;
@@ -96,18 +98,21 @@ inline topology::ClusterFile gpu_cluster(const std::vector<ClusterSpec>& specs, 
 class Everything {
  public:
   Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false)
-      : view_(cluster, "per-peer", {}), slots_(launcher_slots(view_, {})), job_(job) {
-    options_.uneven_replicas = job.framework == Framework::kMegatron;
+      : view_(cluster, "per-peer", {}), job_(job) {
+    options_.uneven_replicas = traits(job.framework).uneven_replicas;
     options_.may_leave_out = may_leave_out;
   }
 
   double best() {
-    std::vector<int> order(slots_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-    do {
-      Layout layout;
-      cut(order, 0, layout);
-    } while (std::next_permutation(order.begin(), order.end()));
+    for (const auto& slots : startable_slots(launcher_slots(view_, {}), traits(job_.framework))) {
+      slots_ = slots;
+      std::vector<int> order(slots_.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+      do {
+        Layout layout;
+        cut(order, 0, layout);
+      } while (std::next_permutation(order.begin(), order.end()));
+    }
     return best_;
   }
 

@@ -231,7 +231,7 @@ TEST_P(NetGroups, RandomGroupsArriveByteForByte) {
           Bytes data;
         };
         std::list<Flying> flying;
-        Deadline deadline = Deadline::after(kPatience);
+        const Deadline deadline = Deadline::after(kPatience * static_cast<int>(times_as_many()));
         while (!left.empty() || !flying.empty()) {
           REQUIRE(!deadline.passed());
           if (!left.empty() && flying.size() < 64 && random() % 3 != 0) {
@@ -257,7 +257,7 @@ TEST_P(NetGroups, RandomGroupsArriveByteForByte) {
         std::mt19937 random(seed + 2);
         std::map<int, std::size_t> next;
         std::list<Group> flying;
-        Deadline deadline = Deadline::after(kPatience);
+        const Deadline deadline = Deadline::after(kPatience * static_cast<int>(times_as_many()));
         for (std::size_t posted = 0, done = 0; done < groups.size();) {
           REQUIRE(!deadline.passed());
           if (posted < groups.size() && flying.size() < 1 + random() % 30) {

@@ -371,12 +371,13 @@ TEST_P(NetMessages, OnlyHostMemoryIsRegisteredAndAFlushOfItIsNothing) {
 }
 
 TEST_P(NetMessages, HundredsOfRandomMessagesArriveByteForByte) {
-  constexpr std::size_t kMessages = 200, kMost = 200'000;
+  constexpr std::size_t kMost = 200'000;
+  const std::size_t messages = 200 * times_as_many();
   unsigned seed = test_seed();
   // Both ends draw the same sizes; windows and order of testing differ.
   auto sizes = [&] {
     std::mt19937 random(seed);
-    std::vector<std::size_t> drawn(kMessages);
+    std::vector<std::size_t> drawn(messages);
     for (std::size_t& size : drawn) {
       size = std::uniform_int_distribution<std::size_t>(0, random() % 4 == 0 ? kMost : 600)(random);
     }
@@ -390,10 +391,10 @@ TEST_P(NetMessages, HundredsOfRandomMessagesArriveByteForByte) {
   auto drive = [&](Side& side, void* comm, bool sends, unsigned own_seed) {
     std::mt19937 random(own_seed);
     std::deque<InFlight> flying;
-    Deadline deadline = Deadline::after(kPatience);
-    for (std::size_t posted = 0, done = 0; done < kMessages;) {
+    const Deadline deadline = Deadline::after(kPatience * static_cast<int>(times_as_many()));
+    for (std::size_t posted = 0, done = 0; done < messages;) {
       REQUIRE(!deadline.passed());
-      if (posted < kMessages && flying.size() < 1 + random() % 30) {
+      if (posted < messages && flying.size() < 1 + random() % 30) {
         std::size_t room = sends ? sizes[posted] : sizes[posted] + random() % 3;
         flying.push_back(
             {posted, nullptr,

@@ -11,6 +11,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <stdexcept>
 #include <string_view>
@@ -85,6 +86,7 @@ Peer::Peer(const Body& body) {
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
+    if (const char* host = std::getenv("TOMBOLO_TEST_PEER_HOST")) ::setenv("TOMBOLO_HOST", host, 1);
     int status = 0;
     try {
       Channel channel(ends[1]);
@@ -268,6 +270,8 @@ void keep_log(abi::ncclDebugLogLevel level, unsigned long, const char*, int, con
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
+  static const char* const shown = std::getenv("TOMBOLO_TEST_SHOW");
+  if (shown != nullptr && std::strstr(text, shown) != nullptr) std::fprintf(stderr, "%s\n", text);
   std::lock_guard guard(log_lock);
   log_lines.push_back(fmt::format("{} {}", static_cast<int>(level), text));
 }
@@ -313,6 +317,11 @@ bool overlong_is_always_an_error() {
   const char* transports = std::getenv("TOMBOLO_TRANSPORTS");
   return transports != nullptr &&
          (std::string_view(transports) == "ucx" || std::string_view(transports) == "rdma");
+}
+
+std::size_t times_as_many() {
+  const char* times = std::getenv("TOMBOLO_TEST_TIMES");
+  return times == nullptr ? 1 : std::stoul(times);
 }
 
 const std::string& plugin_path() {

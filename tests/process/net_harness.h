@@ -59,6 +59,7 @@ class Channel {
 };
 
 /// A forked process that runs `body` and must succeed. The constructor forks, so make it before any thread.
+/// TOMBOLO_TEST_PEER_HOST gives it another TOMBOLO_HOST.
 class Peer {
  public:
   using Body = std::function<void(Channel&)>;
@@ -122,7 +123,7 @@ class Side {
 
 /// Lines that the plugin gave to its logger since the last call, "<level> <text>".
 std::vector<std::string> take_log();
-/// A logger like NCCL's, which keeps the lines.
+/// A logger like NCCL's, which keeps the lines, and shows those that hold the text in TOMBOLO_TEST_SHOW.
 void keep_log(abi::ncclDebugLogLevel level, unsigned long subsystems, const char* file, int line,
               const char* format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -138,6 +139,10 @@ struct Pair {
 
 /// Whether this run is limited to RDMA or to UCX, which cut no message to its receive.
 bool overlong_is_always_an_error();
+
+/// TOMBOLO_TEST_TIMES: how many times as many messages as usual are exchanged where the number is free, and
+/// how many times as long random traffic may take, in runs in which something happens meanwhile.
+std::size_t times_as_many();
 
 /// Path of the plugin under test.
 const std::string& plugin_path();

@@ -40,8 +40,8 @@ def run(command, environment=None, patience=PATIENCE):
 def case(group, name, body):
     begin = time.monotonic()
     try:
-        body()
-        record(group, name, True, time.monotonic() - begin)
+        text = body() or ""
+        record(group, name, True, time.monotonic() - begin, text)
     except Exception as error:  # pylint: disable=broad-except  # whatever it is, the case failed and the next is run
         record(group, name, False, time.monotonic() - begin, str(error) or repr(error))
 
@@ -88,7 +88,10 @@ def cluster_file(name, left_kind="roce", right_kind="roce", require=False):
 
 
 def ranks(program, cluster, environment=None, patience=PATIENCE):
-    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs)."""
+    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs).
+
+    {rank} in a word of it becomes the rank.
+    """
     ranks.port = getattr(ranks, "port", 29400) + 1
     started = []
     for rank, host in enumerate(["left", "right"]):
@@ -96,7 +99,8 @@ def ranks(program, cluster, environment=None, patience=PATIENCE):
                "MASTER_PORT": str(ranks.port), "TOMBOLO_SECRET": "the virtual machine's", "TOMBOLO_LOG": "info",
                "TOMBOLO_CLUSTER": str(cluster), "TOMBOLO_HOST": host, **(environment or {})}
         log = open(WORK / f"rank{rank}.log", "w+", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
-        started.append((subprocess.Popen([str(word) for word in program], env={**os.environ, **own},  # pylint: disable=consider-using-with
+        words = [str(word).replace("{rank}", str(rank)) for word in program]
+        started.append((subprocess.Popen(words, env={**os.environ, **own},  # pylint: disable=consider-using-with
                                          stdout=log, stderr=subprocess.STDOUT), log))
     until = time.monotonic() + patience
     codes, outputs = [], []
@@ -134,30 +138,78 @@ def all_reduce():
          lambda: exact("float", "all", "1M", "64", {"TOMBOLO_RDMA_QPS": "4", "TOMBOLO_RDMA_EAGER": "0"}))
 
 
+class Flapping:
+    """Takes the link of one of the NICs down and up again, for as long as the block runs; afterwards it is up.
+
+    It is down for the first time `first` seconds after begins() was true.
+    """
+    def __init__(self, nics, first, up, down, begins=lambda: True):
+        self.nics, self.first, self.up, self.down, self.begins = nics, first, up, down, begins
+        self.over, self.times = threading.Event(), 0
+        self.thread = threading.Thread(target=self.flap)
+
+    def flap(self):
+        while not self.begins() and not self.over.wait(0.05):
+            pass
+        while not self.over.wait(self.up if self.times > 0 else self.first):
+            nic = self.nics[self.times % len(self.nics)]
+            self.times += 1
+            run(["ip", "link", "set", nic, "down"])
+            self.over.wait(self.down)
+            run(["bash", "-c", f'. "$TOMBOLO_TEST_NETWORK" && ip link set {nic} up && rail_again {nic[1:]}'])
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
 def failover():
     googletest("failover", "test_rdma_vm", "*GoesOn*")
 
     def all_reduce_goes_on():
-        cluster = cluster_file("failover")
-        down = threading.Thread(target=take_down_when_connected)
-        down.start()
-        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "200", "-w", "1"], cluster)
-        down.join()
-        run(["bash", "-c", '. "$TOMBOLO_TEST_NETWORK" && ip link set a0 up && rail_again 0'])
+        """Over a NIC that goes down and comes back: exact, and back in the end. Tells the longest iteration."""
+        log, report = WORK / "rank0.log", WORK / "failover0.json"
+        for old in WORK.glob("failover?.json"):
+            old.unlink()
+        log.unlink(missing_ok=True)
+        with Flapping(["a0"], first=2, up=8, down=2,
+                      begins=lambda: log.exists() and "queue pair(s) for payload" in log.read_text(errors="replace")):
+            codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "3000", "-w", "1", "-I", "1", "-J",
+                                    WORK / "failover{rank}.json"], cluster_file("failover"))
         expect(codes == [0, 0], codes, *outputs)
         expect("Out of bounds values : 0 OK" in outputs[0], outputs[0])
         expect("goes on over tcp" in outputs[0] + outputs[1], "nothing moved", *outputs)
+        expect("goes on over rdma" in outputs[0] + outputs[1], "nothing returned", *outputs)
+        return stalls(report, outputs)
 
-    def take_down_when_connected():
-        log = WORK / "rank0.log"
-        for _ in range(1000):
-            if log.exists() and "queue pair(s) for payload" in log.read_text(errors="replace"):
-                break
-            time.sleep(0.05)
-        time.sleep(0.5)
-        run(["ip", "link", "set", "a0", "down"])
+    def stalls(report, outputs):
+        result = json.loads(report.read_text())["results"][0]
+        both = [result[f"{place}_per_iter"] for place in ("in_place", "out_of_place")]
+        moved = [(outputs[0] + outputs[1]).count(f"goes on over {way}") for way in ("tcp", "rdma")]
+        return (f"the longest time of an all-reduce: {max(one['max_us'] for one in both) / 1e3:.1f} ms, the median "
+                f"{both[0]['p50_us'] / 1e3:.2f} ms; ends that moved to tcp: {moved[0]}, to rdma: {moved[1]}")
 
-    case("failover", "an all-reduce goes on over Ethernet when a NIC goes down", all_reduce_goes_on)
+    def plugin_goes_on():
+        """Messages of the plugin between two hosts, whose contents the tests compare, over a NIC that flaps."""
+        with Flapping(["a0", "b0"], first=6, up=12, down=1) as flapping:
+            begin = time.monotonic()
+            code, text = run([BIN / "net_conformance", "--gtest_filter=Abi/*HundredsOfRandomMessages*/v12:"
+                              "Abi/*RandomGroupsArrive*/v12:Abi/*MatchInPostingOrder*/v12"],
+                             {"TOMBOLO_CLUSTER": str(cluster_file("flapping")), "TOMBOLO_HOST": "left",
+                              "TOMBOLO_TEST_PEER_HOST": "right", "TOMBOLO_TEST_TIMES": "20",
+                              "TOMBOLO_TEST_SHOW": "goes on over"})
+        expect(code == 0 and "SKIPPED" not in text and "[  PASSED  ] 3 tests" in text, text)
+        expect("goes on over tcp" in text, f"nothing moved in {time.monotonic() - begin:.0f} s", text)
+        expect("goes on over rdma" in text, f"nothing returned in {time.monotonic() - begin:.0f} s", text)
+        moved = [text.count(f"goes on over {way}") for way in ("tcp", "rdma")]
+        return f"{flapping.times} times down; ends that moved to tcp: {moved[0]}, to rdma: {moved[1]}"
+
+    case("failover", "an all-reduce goes on over Ethernet when a NIC goes down, and returns", all_reduce_goes_on)
+    case("failover", "the plugin's messages arrive over NICs that flap", plugin_goes_on)
 
 
 def trainer():

@@ -13,6 +13,7 @@
 
 #include "base/randomized_test.h"
 #include "base/units.h"
+#include "transport/one_sided.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
@@ -118,6 +119,64 @@ TEST_F(Verbs, AFlushReadsBackWithEveryNicThroughAQueuePairOfItsOwn) {
       }
     }
   }
+}
+
+TEST_F(Verbs, NicsWriteAndReadTheOtherEndsMemoryByThemselves) {
+  for (const std::size_t nics : {1, 2}) {
+    RdmaOptions options;
+    options.queue_pairs = 2;
+    auto pair = connect(nics, options);
+    OneSided* const left = pair.first->one_sided();
+    ASSERT_NE(left, nullptr);
+    // More than soft-RoCE takes at once.
+    constexpr std::size_t kLargest = (9 << 20) + 7;
+    auto here = random_data(random_, kLargest), there = random_data(random_, kLargest);
+    const auto mine = left->open(here), theirs = pair.second->one_sided()->open(there);
+    auto wanted_here = here, wanted_there = there;
+    for (int turn = 0; turn < 40; ++turn) {
+      const std::size_t limit = turn % 10 == 0 ? kLargest : turn % 2 == 0 ? 300'000 : 5'000;
+      OneSidedOperation one;
+      one.kind = random_() % 2 == 0 ? OneSidedOperation::Kind::kWrite : OneSidedOperation::Kind::kRead;
+      one.bytes = 1 + random_() % limit;
+      const std::size_t at = random_() % (kLargest - one.bytes + 1);
+      one.offset = random_() % (kLargest - one.bytes + 1);
+      one.window = mine.get();
+      one.local = here.data() + at;
+      one.remote = theirs->remote();
+      const bool writes = one.kind == OneSidedOperation::Kind::kWrite;
+      const std::byte* from = writes ? wanted_here.data() + at : wanted_there.data() + one.offset;
+      std::copy_n(from, one.bytes, writes ? wanted_there.data() + one.offset : wanted_here.data() + at);
+      ASSERT_EQ(left->begin(one), OneSided::Begun::kYes);
+      for (const auto deadline = test::soon(); one.state == OneSidedOperation::State::kUnderWay;) {
+        pair.first->progress();
+        ASSERT_FALSE(deadline.passed());
+      }
+      ASSERT_EQ(one.state, OneSidedOperation::State::kDone) << test::why_failed(*pair.first);
+      ASSERT_EQ(there, wanted_there) << "turn " << turn;
+      ASSERT_EQ(here, wanted_here) << "turn " << turn;
+    }
+  }
+}
+
+TEST_F(Verbs, ANicRefusesAWindowThatIsClosed) {
+  auto pair = connect();
+  std::vector<std::byte> here(10'000), there(10'000, std::byte{7});
+  const auto mine = pair.first->one_sided()->open(here);
+  auto theirs = pair.second->one_sided()->open(there);
+  OneSidedOperation one;
+  one.window = mine.get();
+  one.local = here.data();
+  one.bytes = here.size();
+  one.remote = theirs->remote();
+  theirs.reset();
+  ASSERT_EQ(pair.first->one_sided()->begin(one), OneSided::Begun::kYes);
+  for (const auto deadline = test::soon(); one.state == OneSidedOperation::State::kUnderWay;) {
+    pair.first->progress();
+    ASSERT_FALSE(deadline.passed());
+  }
+  EXPECT_EQ(one.state, OneSidedOperation::State::kLost);
+  expect_in(test::why_failed(*pair.first), "no window, or not any more");
+  EXPECT_EQ(there, std::vector<std::byte>(there.size(), std::byte{7}));
 }
 
 TEST_F(Verbs, WhatCountedAsSentArrivesThoughTheSenderClosedSince) {
@@ -363,9 +422,9 @@ TEST_F(Verbs, ALinkThatGoesDownWhileDataFlowsIsNamedInBoundedTime) {
 }
 
 /// Messages both ways, each compared, between two ends that may move; calls `fault` once in another thread.
-/// Prints the longest time in which none arrived.
+/// Raises `longest_of_all` to the longest time in which none arrived, or prints it where that is null.
 void exchange_through(const test::Pair& pair, std::mt19937_64& random, int messages,
-                      const std::function<void()>& fault) {
+                      const std::function<void()>& fault, Duration* longest_of_all = nullptr) {
   Connection* ends[2] = {pair.first.get(), pair.second.get()};
   std::jthread at_fault;
   TimePoint last = Clock::steady().now();
@@ -385,7 +444,7 @@ void exchange_through(const test::Pair& pair, std::mt19937_64& random, int messa
     for (int e = 0; e < 2; ++e) {
       std::size_t bytes = 0;
       ASSERT_EQ(finish(*ends[e], receives[e], bytes, ends[1 - e]), Outcome::kDone)
-          << test::why_failed(*ends[e]);
+          << test::why_failed(*ends[0]) << "; the other end: " << test::why_failed(*ends[1]);
       longest = std::max(longest, Clock::steady().now() - last);
       last = Clock::steady().now();
       ASSERT_EQ(bytes, sent[1 - e].size());
@@ -393,15 +452,38 @@ void exchange_through(const test::Pair& pair, std::mt19937_64& random, int messa
     }
     for (int e = 0; e < 2; ++e) {
       std::size_t bytes = 0;
-      ASSERT_EQ(finish(*ends[e], sends[e], bytes, ends[1 - e]), Outcome::kDone) << test::why_failed(*ends[e]);
+      ASSERT_EQ(finish(*ends[e], sends[e], bytes, ends[1 - e]), Outcome::kDone)
+          << test::why_failed(*ends[0]) << "; the other end: " << test::why_failed(*ends[1]);
     }
   }
   at_fault = {};
-  std::cout << "the longest time in which nothing arrived: " << format_seconds(to_seconds(longest))
-            << std::endl;
+  if (longest_of_all != nullptr)
+    *longest_of_all = std::max(*longest_of_all, longest);
+  else
+    std::cout << "the longest time in which nothing arrived: " << format_seconds(to_seconds(longest))
+              << std::endl;
 }
 
-TEST_F(Verbs, GoesOnOverEthernetWhenALinkOfEitherEndGoesDown) {
+/// Exchanges messages until both ends use RDMA again, over so many NICs. Prints the longest time in which
+/// none arrived.
+void exchange_until_back(const test::Pair& pair, std::mt19937_64& random, std::size_t nics) {
+  const auto back = [&](const Connection& one) {
+    return one.route().transport == "rdma" && one.statistics().live_streams == 1 + nics;
+  };
+  const TimePoint begun = Clock::steady().now();
+  Duration longest{};
+  for (const auto deadline = test::soon(); !back(*pair.first) || !back(*pair.second);) {
+    exchange_through(
+        pair, random, 20, [] {}, &longest);
+    if (testing::Test::HasFatalFailure()) return;
+    ASSERT_FALSE(deadline.passed()) << pair.first->route().transport;
+  }
+  std::cout << "the longest time until it was back, "
+            << format_seconds(to_seconds(Clock::steady().now() - begun))
+            << ", in which nothing arrived: " << format_seconds(to_seconds(longest)) << std::endl;
+}
+
+TEST_F(Verbs, GoesOnOverEthernetWhenALinkOfEitherEndGoesDownAndReturns) {
   for (const int side : {0, 1}) {
     const std::string nic = rdma_hosts()[side].nics[0].name;
     auto both = with_ethernet();
@@ -415,12 +497,13 @@ TEST_F(Verbs, GoesOnOverEthernetWhenALinkOfEitherEndGoesDown) {
       exchange_through(pair, random_, 20, [] {});
       EXPECT_EQ(pair.first->route().transport, "tcp");
       EXPECT_EQ(pair.second->route().transport, "tcp");
+      run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
+      exchange_until_back(pair, random_, 1);
     }
-    run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
   }
 }
 
-TEST_F(Verbs, GoesOnOverEthernetWhenTheNetworkSwallowsRoceAlone) {
+TEST_F(Verbs, GoesOnOverEthernetWhenTheNetworkSwallowsRoceAloneAndReturns) {
   const std::string nic = rdma_hosts()[0].nics[0].name;
   auto both = with_ethernet();
   for (RouterOptions& one : both) one.rdma = RdmaOptions();
@@ -436,8 +519,28 @@ TEST_F(Verbs, GoesOnOverEthernetWhenTheNetworkSwallowsRoceAlone) {
     exchange_through(pair, random_, 20, [] {});
     EXPECT_EQ(pair.first->route().transport, "tcp");
     EXPECT_EQ(pair.second->route().transport, "tcp");
+    run("tc qdisc del dev " + nic + " root");
+    exchange_until_back(pair, random_, 1);
   }
-  run("tc qdisc del dev " + nic + " root");
+}
+
+TEST_F(Verbs, GoesOnOverTheRailThatIsLeftOfTwoAndReturnsToBoth) {
+  const std::string nic = rdma_hosts()[1].nics[0].name;
+  std::vector<RouterOptions> both = with_ethernet();
+  for (int side = 0; side < 2; ++side) {
+    both[side].rdma = RdmaOptions();
+    both[side].host.nics.push_back(rdma_hosts()[side].nics.at(1));
+  }
+  auto pair = test::connect_routers(both[0], both[1]);
+  ASSERT_TRUE(pair.first && pair.second);
+  ASSERT_EQ(pair.first->statistics().live_streams, 3u);
+  exchange_through(pair, random_, 300, [&] { run("ip link set " + nic + " down"); });
+  exchange_through(pair, random_, 20, [] {});
+  EXPECT_EQ(pair.first->route().transport, "rdma");
+  EXPECT_EQ(pair.first->statistics().live_streams, 2u);
+  EXPECT_EQ(pair.first->route().local_nic, rdma_hosts()[0].nics.at(1).name);
+  run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
+  exchange_until_back(pair, random_, 2);
 }
 
 TEST_F(Verbs, GoesOnOverTheOtherRdmaNic) {

@@ -1,6 +1,8 @@
 #include "tests/simulation/shrink.h"
 
-#include <optional>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "tests/simulation/runs/connection_run.h"
 
@@ -9,79 +11,91 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 40;
 
-/// The plan with a seed with which it goes wrong; nothing where there is none.
-std::optional<Plan> still_wrong(Plan plan, const RunOptions& options) {
-  const std::uint64_t own = plan.seed;
-  for (std::uint64_t more = 0; more < kSeeds; ++more) {
-    plan.seed = own + more;
-    if (!run_connection(plan, options).ok()) return plan;
+class Shrinking {
+ public:
+  Shrinking(Plan plan, const RunOptions& options, std::uint64_t most_turns)
+      : plan_(std::move(plan)), options_(options), turns_left_(most_turns) {
+    options_.log = false;
   }
-  return std::nullopt;
-}
 
-template <typename Change>
-bool simplify(Plan& plan, const RunOptions& options, const Change& change) {
-  Plan changed = plan;
-  change(changed);
-  if (auto wrong = still_wrong(changed, options)) {
-    plan = *wrong;
-    return true;
-  }
-  return false;
-}
-
-template <typename T>
-bool leave_out(Plan& plan, const RunOptions& options, std::vector<T> Plan::*list) {
-  bool any = false;
-  for (std::size_t step = std::max<std::size_t>((plan.*list).size() / 2, 1); step != 0; step /= 2) {
-    for (std::size_t at = 0; at < (plan.*list).size();) {
-      const bool shorter = simplify(plan, options, [&](Plan& changed) {
-        auto& all = changed.*list;
-        const std::size_t end = std::min(at + step, all.size());
-        all.erase(all.begin() + static_cast<std::ptrdiff_t>(at),
-                  all.begin() + static_cast<std::ptrdiff_t>(end));
-      });
-      any |= shorter;
-      if (!shorter) at += step;
+  Shrunk go() {
+    if (goes_wrong(plan_)) {
+      while (!spent() && shorten()) {
+      }
     }
+    return {plan_, !spent()};
   }
-  return any;
-}
+
+ private:
+  bool spent() const noexcept { return turns_left_ == 0; }
+
+  bool goes_wrong(const Plan& plan) {
+    const Verdict verdict = run_connection(plan, options_);
+    turns_left_ -= std::min(verdict.turns, turns_left_);
+    return !verdict.ok();
+  }
+
+  /// Takes the changed plan where it goes wrong with some seed.
+  template <typename Change>
+  bool simplify(const Change& change) {
+    Plan changed = plan_;
+    change(changed);
+    for (std::uint64_t more = 0; more < kSeeds && !spent(); ++more, ++changed.seed) {
+      if (!goes_wrong(changed)) continue;
+      plan_ = changed;
+      return true;
+    }
+    return false;
+  }
+
+  /// One round of attempts; whether any of them did.
+  bool shorten() {
+    bool shorter = leave_out(&Plan::faults);
+    shorter |= leave_out(&Plan::messages);
+    const auto reset = [&](auto... members) { ((shorter |= set_to_default(members)), ...); };
+    reset(&Plan::nics, &Plan::tls, &Plan::checksums, &Plan::streams, &Plan::chunk, &Plan::replay,
+          &Plan::short_one_in, &Plan::fetch, &Plan::or_tcp, &Plan::lap, &Plan::yield_one_in,
+          &Plan::early_one_in, &Plan::delay, &Plan::bytes_per_second);
+    for (std::size_t i = 0; i < plan_.messages.size(); ++i)
+      if (plan_.messages[i].size > 1)
+        shorter |= simplify([i](Plan& changed) { changed.messages[i].size /= 2; });
+    return shorter;
+  }
+
+  template <typename T>
+  bool leave_out(std::vector<T> Plan::*list) {
+    bool any = false;
+    for (std::size_t step = std::max<std::size_t>((plan_.*list).size() / 2, 1); step != 0; step /= 2) {
+      for (std::size_t at = 0; at < (plan_.*list).size();) {
+        const bool shorter = simplify([&](Plan& changed) {
+          auto& all = changed.*list;
+          const std::size_t end = std::min(at + step, all.size());
+          all.erase(all.begin() + static_cast<std::ptrdiff_t>(at),
+                    all.begin() + static_cast<std::ptrdiff_t>(end));
+        });
+        any |= shorter;
+        if (!shorter) at += step;
+      }
+    }
+    return any;
+  }
+
+  template <typename T>
+  bool set_to_default(T Plan::*member) {
+    const Plan simple;
+    return plan_.*member != simple.*member &&
+           simplify([&](Plan& changed) { changed.*member = simple.*member; });
+  }
+
+  Plan plan_;
+  RunOptions options_;
+  std::uint64_t turns_left_;
+};
 
 }  // namespace
 
-Plan shrink(Plan plan, const RunOptions& given) {
-  RunOptions options = given;
-  options.log = false;
-  if (run_connection(plan, options).ok()) return plan;
-  for (bool shorter = true; shorter;) {
-    shorter = leave_out(plan, options, &Plan::faults);
-    shorter |= leave_out(plan, options, &Plan::messages);
-    const Plan simple;
-    auto set = [&](auto member) {
-      if (plan.*member != simple.*member &&
-          simplify(plan, options, [&](Plan& changed) { changed.*member = simple.*member; }))
-        shorter = true;
-    };
-    set(&Plan::nics);
-    set(&Plan::tls);
-    set(&Plan::checksums);
-    set(&Plan::streams);
-    set(&Plan::chunk);
-    set(&Plan::replay);
-    set(&Plan::short_one_in);
-    set(&Plan::fetch);
-    set(&Plan::or_tcp);
-    set(&Plan::lap);
-    set(&Plan::yield_one_in);
-    set(&Plan::early_one_in);
-    set(&Plan::delay);
-    set(&Plan::bytes_per_second);
-    for (std::size_t i = 0; i < plan.messages.size(); ++i)
-      if (plan.messages[i].size > 1)
-        shorter |= simplify(plan, options, [&](Plan& changed) { changed.messages[i].size /= 2; });
-  }
-  return plan;
+Shrunk shrink(const Plan& plan, const RunOptions& options, std::uint64_t most_turns) {
+  return Shrinking(plan, options, most_turns).go();
 }
 
 }  // namespace tombolo::simulation

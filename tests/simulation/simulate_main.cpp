@@ -47,16 +47,21 @@ int end_of(const Verdict& verdict) {
   return verdict.ok() ? 0 : 1;
 }
 
-int run_one(Under under, std::uint64_t seed, const RunOptions& options) {
-  fmt::print("{}", describe_seed(under, seed));
+int run_one(const Schedules& of, std::uint64_t seed, const RunOptions& options) {
+  fmt::print("{}", describe_seed(of.under, seed, of.over));
   std::fflush(stdout);
-  return end_of(run_seed(under, seed, options));
+  return end_of(run_seed(of.under, seed, options, of.over));
 }
 
 int run_one(Plan plan, const RunOptions& options, bool shorten) {
   if (shorten) {
-    plan = shrink(plan, options);
+    const Shrunk shrunk = shrink(plan, options);
+    plan = shrunk.plan;
     fmt::print("repeat: simulate --plan - --log <<< '{}'\n", encode(plan));
+    if (!shrunk.complete)
+      fmt::print(
+          "This plan may become shorter still: its attempts took {} turns. Give it to --plan --shrink.\n",
+          kMostTurnsToShrink);
   }
   fmt::print("{}", describe(plan));
   std::fflush(stdout);
@@ -80,7 +85,7 @@ int main(int argc, char** argv) {
                  "communicators of several ranks")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Under>{
           named(Under::kConnection), named(Under::kPlugin), named(Under::kCollectives)}));
-  app.add_option("--over", schedules.over, "what carries the messages of connections: tcp (default) or shm")
+  app.add_option("--over", schedules.over, "what carries the messages: tcp (default) or shm")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Over>{{name_of(Over::kTcp), Over::kTcp}, {name_of(Over::kShm), Over::kShm}}));
   app.add_option("--first", schedules.first, "first seed")->capture_default_str();
@@ -108,10 +113,8 @@ int main(int argc, char** argv) {
   try {
     if (schedules.under != Under::kConnection && (*plan || shorten))
       fail(Cause::kInvalidUsage, "--plan and --shrink are of connections alone");
-    if (schedules.under != Under::kConnection && schedules.over != Over::kTcp)
-      fail(Cause::kInvalidUsage, "--over is of connections alone: the plugin and the collectives use tcp");
     if (*plan) return run_one(decode_plan(read_whole(file), file), options, shorten);
-    if (*seed && schedules.under != Under::kConnection) return run_one(schedules.under, one, options);
+    if (*seed && schedules.under != Under::kConnection) return run_one(schedules, one, options);
     if (*seed) return run_one(draw_plan(one, schedules.over), options, shorten);
     if (options.log || shorten)
       fail(Cause::kInvalidUsage, "--log and --shrink want one plan: give --seed or --plan");

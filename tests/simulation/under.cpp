@@ -16,9 +16,9 @@ Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options, Ove
     case Under::kConnection:
       return run_connection(draw_plan(seed, over), options);
     case Under::kPlugin:
-      return run_plugin(draw_plugin_plan(seed), options);
+      return run_plugin(draw_plugin_plan(seed, over), options);
     case Under::kCollectives:
-      return run_collectives(draw_collective_plan(seed), options);
+      return run_collectives(draw_collective_plan(seed, over), options);
   }
   return {};
 }
@@ -28,9 +28,9 @@ std::string describe_seed(Under under, std::uint64_t seed, Over over) {
     case Under::kConnection:
       return describe(draw_plan(seed, over));
     case Under::kPlugin:
-      return describe(draw_plugin_plan(seed));
+      return describe(draw_plugin_plan(seed, over));
     case Under::kCollectives:
-      return describe(draw_collective_plan(seed));
+      return describe(draw_collective_plan(seed, over));
   }
   return {};
 }

@@ -95,6 +95,13 @@ Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& sce
   return list;
 }
 
+std::vector<PageScenario> page_scenarios(const std::vector<Scenario>& scenarios) {
+  std::vector<PageScenario> shown;
+  for (const Scenario& one : scenarios)
+    shown.push_back({one.text, one.problem, one.unchanged_step, one.plan.prediction.step_seconds});
+  return shown;
+}
+
 Json replan_json(const planner::Replan& replan) {
   Json all{{"plan", replan.plan.to_json()}, {"keep", replan.keep}};
   if (replan.running_step > 0) {

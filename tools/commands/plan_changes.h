@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "planner/explain/replan.h"
+#include "tools/reports/plan_page.h"
 
 namespace tombolo::tools {
 
@@ -30,6 +31,9 @@ std::string describe_scenarios(const planner::Plan& today, const std::vector<Sce
 /// The scenarios as a list of objects: "what_if", and "problem" or "step_seconds", "speedup",
 /// "unchanged_step_seconds", "moved_bytes", "moving_seconds", "checkpoint_bytes".
 Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& scenarios);
+
+/// The scenarios as the report's page shows them.
+std::vector<PageScenario> page_scenarios(const std::vector<Scenario>& scenarios);
 
 /// Says what changing from the running plan takes, or why that plan stays.
 std::string describe_replan(const planner::Replan& replan, double steps);

@@ -1,6 +1,7 @@
 // Runs tombolo plan and tombolo simulate as a user calls them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -49,9 +50,9 @@ TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   for (const char* part :
-       {"Why this plan", "One step, rank by rank", "Memory per rank", "Traffic per link and step",
-        "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
-        "For comparison, strategy megatron"})
+       {"Why this plan", "What a change would bring", "One step, rank by rank", "Memory per rank",
+        "Traffic per link and step", "activations at the most", "InfiniBand", "class=\"t-forward\"",
+        "class=\"m-optimizer\"", "For comparison, strategy megatron"})
     EXPECT_MENTIONS(page, part);
   // One bar of a forward pass per micro-batch and rank.
   std::size_t bars = 0;
@@ -78,8 +79,33 @@ TEST_F(PlanCommand, ShowsEveryReplicaWhereTheyDiffer) {
   const std::string text = describe_plan(plan, cluster, planner::simulate(plan, cluster));
   EXPECT_MENTIONS(text, "2 replicas of 1, 3 stages");
   EXPECT_MENTIONS(text, "micro-batches x rows of the replicas 4 x 2, 6 x 4");
-  for (const char* row : {"0.0", "8 (0-7)", "1.0", "2 (0-1)", "1.1", "5 (2-6)", "1.2", "1 (7-7)", "3 on b1"})
+  for (const char* row : {"replicas", "8 (0-7)", "2 (0-1)", "5 (2-6)", "1 (7-7)", "3 on b1"})
     EXPECT_MENTIONS(text, row);
+}
+
+TEST_F(PlanCommand, SummarisesLargePlansAndSaysWhatTheGpusAttain) {
+  std::ofstream(file("fleet.json")) << R"({"tombolo_fleet": 1, "clusters": [
+    {"name": "A", "hosts": 16, "devices": {"name": "H100", "count": 8}, "nics": {"name": "ConnectX-7 NDR"}}]})";
+  ASSERT_EQ(run({"topo", "--fleet", file("fleet.json"), "--cluster-out", file("large.json")}), kExitOk)
+      << err_;
+  ASSERT_EQ(run({"plan", "--cluster", file("large.json"), "--framework", "megatron", "--strategy", "holmes",
+                 "--model", "llama3-8b", "--batch", "256", "--tensor", "2", "--pipeline", "2", "--recompute",
+                 "full"}),
+            kExitOk)
+      << err_;
+  EXPECT_MENTIONS(out_, " TFLOP/s per GPU, MFU ");
+  EXPECT_MENTIONS(out_, "2 tensor ranks");
+  EXPECT_MENTIONS(out_, "64 on 8 hosts, A0 to A7");
+  EXPECT_MENTIONS(out_, "over the fullest");
+  EXPECT_MENTIONS(out_, "full recomputation: without, ");
+  EXPECT_LT(std::ranges::count(out_, '\n'), 40) << "more than a screen:\n" << out_;
+}
+
+TEST_F(PlanCommand, RefusesForTheBundledTrainerWhatItCannotTrain) {
+  EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--framework", "tombolo", "--model", "llama3-8b",
+                 "--batch", "8"}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "take --framework megatron");
 }
 
 TEST_F(PlanCommand, PlaysWhatIf) {
@@ -93,7 +119,11 @@ TEST_F(PlanCommand, PlaysWhatIf) {
   EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
   // Options whose file would silently not be written are refused.
   EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
-  EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
+  ASSERT_EQ(run_plan({"--what-if", "lose b1", "--report", file("what_if.html")}), kExitOk) << err_;
+  std::ifstream in(file("what_if.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_MENTIONS(page, "Planned anew:");
+  EXPECT_MENTIONS(page, "lose b1");
   EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
   EXPECT_NE(run_plan({"--steps-left", "5"}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);
@@ -101,10 +131,10 @@ TEST_F(PlanCommand, PlaysWhatIf) {
 }
 
 TEST_F(PlanCommand, GoesOnFromARunningPlan) {
-  ASSERT_EQ(run_plan({"-o", file("plan.json")}), kExitOk) << err_;
-  ASSERT_EQ(run_plan({"--running", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "-o", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json")}), kExitOk) << err_;
   EXPECT_MENTIONS(out_, "The running plan goes on");
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "--json"}), kExitOk) << err_;
   EXPECT_TRUE(Json::parse(out_).at("keep").get<bool>());
   EXPECT_GT(Json::parse(out_).at("running_step_seconds").get<double>(), 0);
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
@@ -112,11 +142,13 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   std::erase_if(cluster.links,
                 [](const auto& link) { return link.from_host == "b1" || link.to_host == "b1"; });
   cluster.save(file("cluster.json"));
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "-o", file("next.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "-o", file("next.json")}),
+            kExitOk)
+      << err_;
   EXPECT_MENTIONS(out_, "The running plan cannot go on: ");
   EXPECT_MENTIONS(out_, "cluster.json has no host \"b1\"");
   EXPECT_MENTIONS(out_, "What moves: ");
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "--json"}), kExitOk) << err_;
   const Json change = Json::parse(out_);
   EXPECT_FALSE(change.at("keep").get<bool>());
   EXPECT_NE(change.at("why_not").get<std::string>().find("b1"), std::string::npos);
@@ -126,6 +158,122 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   EXPECT_LE(moved, change.at("moved_bytes").get<std::uint64_t>());
   EXPECT_EQ(change.at("plan"), planner::Plan::load(file("next.json")).to_json());
   for (const auto& place : planner::Plan::load(file("next.json")).ranks) EXPECT_NE(place.host, "b1");
+}
+
+TEST_F(PlanCommand, GuessesTheFrameworkAndSaysSo) {
+  const auto framework = [&](const std::string& model, std::vector<std::string> more,
+                             const std::string& note) {
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--json",
+                               "--model", "layers=8,hidden=128,heads=4,context=128,vocabulary=256" + model});
+    EXPECT_EQ(run(more), kExitOk) << err_;
+    const Json plan = Json::parse(out_);
+    const auto notes = plan.at("notes").dump();
+    if (note.empty()) {
+      EXPECT_EQ(notes.find("--framework takes another"), std::string::npos) << notes;
+    } else {
+      EXPECT_MENTIONS(notes, note + "; --framework takes another");
+    }
+    return plan.at("job").value("framework", "tombolo");
+  };
+  EXPECT_EQ(framework("", {}, "for the bundled trainer, which trains models of GPT-2's shape"), "tombolo");
+  EXPECT_EQ(framework("", {"--framework", "tombolo"}, ""), "tombolo");
+  EXPECT_EQ(framework("", {"--shard-optimizer"}, "since the bundled trainer lacks what is asked for"),
+            "megatron");
+  EXPECT_EQ(framework(",gated=yes", {}, "since the bundled trainer has GPT-2's shape alone"), "megatron");
+}
+
+TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts) host.devices.resize(2, host.devices.front());
+  cluster.save(file("cluster.json"));
+  const auto job = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--framework", "megatron", "--tensor", "2", "--pipeline", "1", "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("job");
+  };
+  EXPECT_TRUE(job({}).value("sequence_parallel", false));
+  EXPECT_FALSE(job({"--no-sequence-parallel"}).value("sequence_parallel", false));
+  EXPECT_EQ(job({"--no-shard-optimizer"}).value("sharding", "none"), "none");
+  const Json sharded = job({"--shard-optimizer"});
+  EXPECT_EQ(sharded.value("sharding", "none"), "optimizer");
+  EXPECT_TRUE(sharded.value("overlap_parameters", false));
+  EXPECT_FALSE(job({"--shard-optimizer", "--no-overlap-parameters"}).value("overlap_parameters", false));
+  // What is left open may be sharded: a gather that hides makes a step shorter.
+  const auto seconds = [&](const std::string& flag) {
+    std::vector<std::string> all{"--framework", "megatron", "--tensor", "2", "--pipeline",
+                                 "1",           "--json",   "--within", "0"};
+    if (!flag.empty()) all.push_back(flag);
+    EXPECT_EQ(run_plan(all), kExitOk) << err_;
+    return Json::parse(out_).at("prediction").at("step_seconds").get<double>();
+  };
+  EXPECT_LT(seconds("--shard-optimizer"), seconds("--no-shard-optimizer"));
+  EXPECT_EQ(seconds(""), seconds("--shard-optimizer"));
+}
+
+TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto precision = [&](const char* device) {
+    for (auto& host : cluster.hosts) host.devices[0].kind = topology::DeviceKind::kGpu;
+    cluster.hosts[1].devices[0].name = device;
+    cluster.save(file("cluster.json"));
+    EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--batch", "32", "--framework", "megatron",
+                   "--json", "--model", "layers=8,hidden=128,heads=4,context=128,vocabulary=256,bytes=2"}),
+              kExitOk)
+        << err_;
+    return Json::parse(out_).at("job").value("precision", "bf16");
+  };
+  EXPECT_EQ(precision("V100-SXM2-32GB"), "fp16");
+  EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
+}
+
+TEST_F(PlanCommand, TakesTheFastestWhereNothingElseIsToCount) {
+  const auto plan = [&](const std::string& percent) {
+    EXPECT_EQ(run_plan({"--within", percent, "--json"}), kExitOk) << err_;
+    return planner::Plan::parse(JsonDocument::parse(out_, "stdout"));
+  };
+  const planner::Plan fastest = plan("0"), robust = plan("20");
+  EXPECT_FALSE(fastest.choice);
+  ASSERT_TRUE(robust.choice);
+  EXPECT_DOUBLE_EQ(robust.choice->tolerance, 0.2);
+  EXPECT_GT(robust.choice->cases, 0);
+  EXPECT_FALSE(robust.choice->next.empty());
+  EXPECT_GE(robust.prediction.step_seconds, fastest.prediction.step_seconds * (1 - 1e-9));
+  EXPECT_LE(robust.prediction.step_seconds, 1.2 * fastest.prediction.step_seconds);
+  EXPECT_NE(run_plan({"--within", "60"}), kExitOk);
+}
+
+TEST_F(PlanCommand, CorrectsSpeedsByWhatTheRunningPlanTook) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--data", "2", "-o", file("plan.json")}), kExitOk) << err_;
+  const planner::Plan plan = planner::Plan::load(file("plan.json"));
+  Json measured{{"tombolo_measured", 1},
+                {"step_seconds", {10.0, 10.0, 10.0}},
+                {"ranks", Json::array()},
+                {"links", Json::array()}};
+  for (const auto& place : plan.ranks)
+    measured["ranks"].push_back({{"host", place.host},
+                                 {"stage", place.stage},
+                                 {"replica", place.replica},
+                                 {"forward_seconds", 2.0},
+                                 {"backward_seconds", 4.0},
+                                 {"update_seconds", 0.1},
+                                 {"wait_seconds", 1.0},
+                                 {"reduce_seconds", 0.1}});
+  std::ofstream(file("run.json")) << measured;
+  const auto running_step = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--pipeline", "2", "--data", "2", "--running", file("plan.json"), "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("running_step_seconds").get<double>();
+  };
+  EXPECT_LT(running_step({}), 3);
+  EXPECT_GT(running_step({"--measured", file("run.json")}), 6) << "its ranks compute for 6 s";
+  EXPECT_EQ(run_plan({"--measured", file("run.json")}), kExitBadUsage) << "of no running plan";
+  EXPECT_EQ(run_plan({"--running", file("plan.json"), "--measured", file("none.json")}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "none.json");
+}
+
+TEST_F(PlanCommand, MeasuresAJobOfSeveralRanksOnly) {
+  EXPECT_EQ(run_plan({"--here"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "start it under torchrun, srun, mpirun or tombolo run");
 }
 
 TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
@@ -183,7 +331,7 @@ TEST_F(PlanCommand, PlansForGpusWhereTheClusterHasThemAlone) {
   EXPECT_EQ(job({"--recompute", "full"}).at("job").at("recompute"), "full");
   EXPECT_FALSE(job({"--device", "cpu"}).at("job").contains("device"));
   ASSERT_EQ(run_plan({"--pipeline", "2", "--dtype", "bf16", "--recompute", "full"}), kExitOk) << err_;
-  EXPECT_MENTIONS(out_, "for device cuda in bf16, recomputing full");
+  EXPECT_MENTIONS(out_, "recomputing full; for device cuda in bf16");
   refuses({"plan", "--cluster", file("cluster.json"), "--model", "layers=8,hidden=128,heads=4,context=128",
            "--batch", "8", "--device", "cpu", "--dtype", "bf16"},
           {"--dtype bf16 with --device cpu"});
@@ -202,7 +350,8 @@ TEST_F(PlanCommand, RecomputesWhereNothingElseFitsAndSaysSo) {
       }
     cluster.save(file("cluster.json"));
   };
-  const std::vector<std::string> fixed{"--pipeline", "2", "--micro-batch", "8", "-o", file("plan.json")};
+  const std::vector<std::string> fixed{"--pipeline", "2",  "--micro-batch",  "8", "--reserve",
+                                       "0",          "-o", file("plan.json")};
   with_memory(8e10);
   ASSERT_EQ(run_plan(fixed), kExitOk) << err_;
   std::uint64_t most = 0;

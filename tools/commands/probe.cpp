@@ -7,11 +7,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "collectives/engine/gather_texts.h"
-#include "probe/bootstrap/control_network.h"
 #include "tools/cli/command.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/launch/launch_flags.h"
+#include "tools/launch/probe_ranks.h"
 #include "tools/reports/bandwidth_matrix.h"
 #include "tools/reports/probe_report.h"
 
@@ -85,13 +84,6 @@ int start_ranks(const ProbeOptions& options) {
   return launch_and_report(prepared.options, "probe");
 }
 
-/// One rank's speeds. All members are doubles, so that an all-gather can carry them.
-struct RankSpeeds {
-  probe::DeviceSpeed alone, together;
-  double gpu = 0;  ///< 1 for a GPU
-};
-static_assert(sizeof(RankSpeeds) == 7 * sizeof(double));
-
 void print_facts(const topology::ClusterFile& cluster, const std::string& structure,
                  const std::vector<RankSpeeds>& speeds, const std::vector<collectives::Member>& members) {
   if (cluster.emulated) fmt::print("{}\n", cluster.note);
@@ -113,98 +105,46 @@ Json speed_json(const probe::DeviceSpeed& speed, const char* prefix) {
           {fmt::format("{}_memory_bytes_per_second", prefix), speed.memory_bytes_per_second}};
 }
 
-/// Collective: returns the speeds of every rank, by rank.
-std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
-                                      const probe::ComputeResult& compute) {
-  const RankSpeeds mine{compute.alone, compute.together, compute.gpu ? 1.0 : 0.0};
-  std::vector<RankSpeeds> all(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(reinterpret_cast<const double*>(&mine), reinterpret_cast<double*>(all.data()),
-                          sizeof(RankSpeeds) / sizeof(double), collectives::DataType::kFloat64);
-  return all;
-}
-
 /// On rank 0: writes the cluster file, and prints the results as text or as JSON.
-void write_results(const ProbeOptions& options, const topology::ClusterFile& cluster,
-                   const probe::ProbedLinks& measured, const std::vector<std::string>& differences,
-                   const std::vector<RankSpeeds>& speeds, const std::vector<collectives::Member>& members) {
-  if (!options.out.empty()) cluster.save(options.out);
+void write_results(const ProbeOptions& options, const ProbedJob& probed) {
+  const auto differences = probe::compare_islands(probed.cluster, probed.links.islands);
+  if (!options.out.empty()) probed.cluster.save(options.out);
   if (!options.json) {
-    print_facts(cluster, describe_structure(cluster, measured, differences), speeds, members);
+    print_facts(probed.cluster, describe_structure(probed.cluster, probed.links, differences), probed.speeds,
+                probed.members);
     if (!options.out.empty()) fmt::print("\nwritten: {}\n", options.out);
     return;
   }
-  Json json = cluster.to_json();
-  add_structure(json, cluster, measured, differences);
-  for (std::size_t r = 0; r < speeds.size(); ++r) {
-    Json one{{"rank", r}, {"host", members[r].host}, {"device", speeds[r].gpu != 0 ? "gpu" : "cpu"}};
-    one.update(speed_json(speeds[r].alone, "alone"));
-    one.update(speed_json(speeds[r].together, "together"));
+  Json json = probed.cluster.to_json();
+  add_structure(json, probed.cluster, probed.links, differences);
+  for (std::size_t r = 0; r < probed.speeds.size(); ++r) {
+    Json one{
+        {"rank", r}, {"host", probed.members[r].host}, {"device", probed.speeds[r].gpu != 0 ? "gpu" : "cpu"}};
+    one.update(speed_json(probed.speeds[r].alone, "alone"));
+    one.update(speed_json(probed.speeds[r].together, "together"));
     json["compute"].push_back(std::move(one));
   }
   fmt::print("{}\n", json.dump(1));
 }
 
-/// On rank 0: prints what was left out, on standard error.
-void print_problems(const std::vector<std::string>& told, const std::vector<std::string>& gpu_problems,
-                    const std::vector<collectives::Member>& members,
-                    const std::vector<std::string>& unexplained) {
-  for (const std::string& each : told) fmt::print(stderr, "tombolo probe: {}\n", each);
-  for (std::size_t r = 0; r < gpu_problems.size(); ++r)
-    if (!gpu_problems[r].empty())
-      fmt::print(stderr, "tombolo probe: rank {} on {}: its GPU was not measured: {}\n", r, members[r].host,
-                 gpu_problems[r]);
-  for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
-}
-
 int run_as_rank(const ProbeOptions& options) {
-  collectives::Options engine = collectives::Options::from_environment();
-  if (engine.identity.size < 2) {
-    fail(Cause::kInvalidUsage,
-         "one rank has nobody to measure a link with; start it under torchrun, srun, mpirun or tombolo run, "
-         "or "
-         "with --emulate holmes");
-  }
-  probe::RendezvousGroup group(engine);
-  auto communicator = collectives::Communicator::create(probe::control_network_options(group, engine));
-  probe::LinkProbeOptions links;
-  links.seconds_per_pair = options.seconds;
-  // The bar covers the whole run: measuring computation counts as one more step after those of the links.
-  int done_steps = 0;
-  const int steps_after = options.no_compute ? 0 : 1;
   const bool terminal = can_draw_progress();
-  links.progress = [&](int done, int total) {
-    done_steps = done;
+  const auto progress = [&](int done, int total) {
     if (options.relay_progress) {
-      fmt::print("{}{} {}\n", kProgressMark, done, total + steps_after);
+      fmt::print("{}{} {}\n", kProgressMark, done, total);
       std::fflush(stdout);
     } else if (terminal) {
-      draw(done, total + steps_after);
+      draw(done, total);
     }
   };
-  auto measured = probe::probe_links(*communicator, engine, links);
-
-  std::vector<RankSpeeds> speeds;
-  std::vector<std::string> gpu_problems;
-  probe::ComputeResult compute;
-  if (!options.no_compute) {
-    probe::ComputeProbeOptions what;
-    what.gpu = probe::gpu_of(*communicator, engine.router.host);
-    compute = probe::probe_compute(*communicator, what);
-    speeds = speeds_of_all(*communicator, compute);
-    gpu_problems = collectives::gather_texts(*communicator, compute.problem);
-    if (communicator->rank() == 0) links.progress(done_steps + 1, done_steps + 1 - steps_after);
-  }
-  auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
-                                 measured, compute);
-  std::vector<std::string> unexplained;
-  auto told = probe::separate_fabrics(cluster, measured.failures, unexplained);
-  if (communicator->rank() == 0)
-    write_results(options, cluster, measured, probe::compare_islands(cluster, measured.islands), speeds,
-                  communicator->members());
-  communicator->barrier();
-  if (communicator->rank() == 0) print_problems(told, gpu_problems, communicator->members(), unexplained);
+  const collectives::Options engine = options_of_job();
+  probe::RendezvousGroup group(engine);
+  const ProbedJob probed = probe_job({options.seconds, !options.no_compute, progress}, engine, group);
+  if (probed.rank != 0) return kExitOk;
+  write_results(options, probed);
+  print_problems(probed, "probe");
   // Every rank knows of the failure, but only rank 0 returns it: one exit code is enough.
-  return communicator->rank() == 0 && !unexplained.empty() ? kExitFailed : kExitOk;
+  return probed.unexplained.empty() ? kExitOk : kExitFailed;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "net_plugin/parameters.h"
 #include "net_plugin/tuner/knowledge.h"
 #include "tools/doctor/nccl_network_checks.h"
+#include "tools/doctor/nccl_one_sided_check.h"
 
 namespace tombolo::doctor {
 namespace {
@@ -286,6 +287,7 @@ std::vector<Check> check_nccl(const NcclFacts& facts) {
   add(check_nic_filters(facts));
   add(check_gpu_reach(facts));
   add(check_staging(facts));
+  checks.push_back(check_one_sided(facts));
   add(check_host(facts));
   // One that cannot be read is another check's.
   if (facts.cluster) checks.push_back({"cluster file's bytes", Status::kOk, cluster_bytes(facts), {}});

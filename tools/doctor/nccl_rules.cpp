@@ -14,6 +14,7 @@ struct Newest {
 };
 constexpr std::array kNewest{Newest{21300, 6},  Newest{21900, 7},  Newest{22000, 8}, Newest{22400, 9},
                              Newest{22600, 10}, Newest{22800, 11}, Newest{23000, 12}};
+constexpr std::array kNewestRma{Newest{23003, 13}, Newest{23007, 14}, Newest{23100, 15}};
 /// Every release that looks for one of the tables above still looks for v6.
 constexpr int kOldestTable = 6;
 constexpr NcclRelease kPathless227 = 22703;
@@ -32,6 +33,14 @@ std::string release_text(NcclRelease release) {
 int newest_net_table(NcclRelease release) noexcept {
   int newest = 0;
   for (const Newest& each : kNewest) {
+    if (at_least(release, each.since)) newest = each.table;
+  }
+  return newest;
+}
+
+int rma_table(NcclRelease release) noexcept {
+  int newest = 0;
+  for (const Newest& each : kNewestRma) {
     if (at_least(release, each.since)) newest = each.table;
   }
   return newest;

@@ -21,6 +21,8 @@ std::string release_text(NcclRelease release);
 
 /// The newest net table that a release looks for; 0 where it is older than any that this plugin has.
 int newest_net_table(NcclRelease release) noexcept;
+/// The table of one-sided operations that a release takes of this plugin; 0 where it asks no plugin for them.
+int rma_table(NcclRelease release) noexcept;
 /// Whether NCCL_NET_PLUGIN may be the path of a library.
 bool takes_path(NcclRelease release) noexcept;
 /// Whether NCCL_NET_PLUGIN may be a comma list.

@@ -29,6 +29,17 @@ TEST(NcclRules, TheTableThatEachReleaseTakesIsTheMeasuredOne) {
   EXPECT_EQ(table_taken(all, 21212), 0) << "2.12 looks for v5 and older";
 }
 
+TEST(NcclRules, TheTableOfOneSidedOperationsIsTheMeasuredOne) {
+  for (const auto& [release, table] : std::vector<std::pair<NcclRelease, int>>{{22907, 0},
+                                                                               {23003, 13},
+                                                                               {23004, 13},
+                                                                               {23007, 14},
+                                                                               {23102, 15},
+                                                                               {23203, 15},
+                                                                               {kUnknownRelease, 15}})
+    EXPECT_EQ(rma_table(release), table) << release_text(release);
+}
+
 TEST(NcclRules, ATableIsTakenOnlyWhereTheLibraryHasIt) {
   EXPECT_EQ(table_taken(std::vector{6, 8}, 22602), 8);
   EXPECT_EQ(table_taken(std::vector{11, 12}, 22602), 0);

@@ -186,11 +186,16 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::op
 std::vector<DeviceTimes> profile_job(const ProfileRequest& request,
                                      const std::optional<std::string>& device) {
   const auto engine = collectives::Options::from_environment();
+  probe::RendezvousGroup group(engine);
+  return profile_job(request, device, engine, group);
+}
+
+std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::optional<std::string>& device,
+                                     const collectives::Options& engine, probe::RendezvousGroup& group) {
   const topology::Host& host = engine.router.host;
   const int rank = engine.identity.rank, size = engine.identity.size;
-  probe::RendezvousGroup group(engine);
   const bool turns = shares_processor(host.name);
-  const auto all = group.gather("hosts", host.name, kPatience);
+  const auto all = group.gather("profiled hosts", host.name, kPatience);
   const auto local = std::count(all.begin(), all.begin() + rank, host.name);
   const trainer::BackEnd back_end = back_end_of(request, static_cast<int>(local));
   const std::string name = device ? *device : device_name(host, static_cast<std::size_t>(local), back_end);

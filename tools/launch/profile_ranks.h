@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "planner/model/profile.h"
+#include "probe/bootstrap/rendezvous_group.h"
 #include "trainer/run/back_end.h"
 
 namespace tombolo::tools {
@@ -48,6 +49,9 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::op
 /// all; absent = as the cluster file names them. The result has one entry per rank and is the same on every
 /// rank.
 std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::optional<std::string>& device);
+/// The same where the job has a group already; `engine` is that of the group.
+std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::optional<std::string>& device,
+                                     const collectives::Options& engine, probe::RendezvousGroup& group);
 
 /// The median of every time, by device, kind and rows, in the order of first appearance.
 std::vector<planner::Profile::Measurement> median_times(

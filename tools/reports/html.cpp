@@ -25,6 +25,10 @@ std::string html_note(const std::string& text) {
   return fmt::format("<p class=\"note\">{}</p>\n", escape(text));
 }
 
+std::string html_details(const std::string& title, const std::string& body) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", escape(title), body);
+}
+
 std::string html_legend(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string out = "<div class=\"legend\">";
   for (const auto& [variable, name] : entries)
@@ -35,9 +39,11 @@ std::string html_legend(const std::vector<std::pair<std::string, std::string>>& 
 std::string html_table(const std::vector<std::string>& head,
                        const std::vector<std::vector<std::string>>& rows, std::size_t numbers) {
   const auto row_of = [&](const std::vector<std::string>& cells, const char* tag) {
+    const bool head_row = std::string_view(tag) == "th";
     std::string out = "<tr>";
     for (std::size_t i = 0; i < cells.size(); ++i)
-      out += fmt::format("<{0}{1}>{2}</{0}>", tag, i < numbers ? "" : " class=\"number\"", escape(cells[i]));
+      out += fmt::format("<{0}{1}{2}>{3}</{0}>", tag, head_row ? " scope=\"col\"" : "",
+                         i < numbers ? "" : " class=\"number\"", escape(cells[i]));
     return out + "</tr>\n";
   };
   std::string out = "<div class=\"wide\"><table><thead>" + row_of(head, "th") + "</thead><tbody>";

@@ -17,6 +17,8 @@ std::string html_section(const std::string& title, const std::string& body);
 /// A figure in large type, with its meaning below.
 std::string html_tile(const std::string& value, const std::string& text);
 std::string html_note(const std::string& text);
+/// What is unfolded by a click or a key on its title; `body` is HTML.
+std::string html_details(const std::string& title, const std::string& body);
 /// A legend of colours (variables of the style sheet, without the dashes) with their meanings.
 std::string html_legend(const std::vector<std::pair<std::string, std::string>>& entries);
 /// A table whose cells are texts, not HTML. Columns from number `numbers` on are right-aligned.

@@ -25,12 +25,13 @@ TEST(Html, TextsOfAllPartsAreEscaped) {
 
 TEST(Html, ATableAlignsItsNumbers) {
   EXPECT_EQ(html_table({"host", "bytes"}, {{"a<0>", "1"}, {"b0", "22"}}, 1),
-            "<div class=\"wide\"><table><thead><tr><th>host</th><th class=\"number\">bytes</th></tr>\n"
+            "<div class=\"wide\"><table><thead><tr><th scope=\"col\">host</th><th scope=\"col\" "
+            "class=\"number\">bytes</th></tr>\n"
             "</thead><tbody><tr><td>a&lt;0&gt;</td><td class=\"number\">1</td></tr>\n"
             "<tr><td>b0</td><td class=\"number\">22</td></tr>\n</tbody></table></div>\n");
-  EXPECT_EQ(
-      html_table({"none"}, {}, 1),
-      "<div class=\"wide\"><table><thead><tr><th>none</th></tr>\n</thead><tbody></tbody></table></div>\n");
+  EXPECT_EQ(html_table({"none"}, {}, 1),
+            "<div class=\"wide\"><table><thead><tr><th "
+            "scope=\"col\">none</th></tr>\n</thead><tbody></tbody></table></div>\n");
 }
 
 TEST(Html, EveryKindOfNicHasItsOwnName) {

@@ -22,7 +22,7 @@ std::size_t count_in(const std::string& text, const std::string& part) {
 class PlanPageOfTwo : public ::testing::Test {
  protected:
   std::string page(const std::string& comparison = "") const {
-    return plan_page(plan_, cluster_, planner::simulate(plan_, cluster_), comparison);
+    return plan_page(plan_, cluster_, planner::simulate(plan_, cluster_), {.comparison = comparison});
   }
   topology::ClusterFile cluster_ = make_cluster({{"a", 1}, {"b", 1}}, 1.25e7, 1e-4);
   planner::Plan plan_ = simple_plan(small_model(4), {"a0", "b0"}, 2, 1, 4);
@@ -77,11 +77,23 @@ TEST(PlanPageOfMany, ShowsTheFirstReplicaOnlyAndSaysSo) {
   hosts.insert(hosts.end(), 33, "a1");
   planner::Plan plan = simple_plan(small_model(4), hosts, 2, 33, 1);
   plan.prediction.memory.assign(66, {.parameters = 100, .total = 100});
-  const std::string text = plan_page(plan, cluster, planner::simulate(plan, cluster), "");
-  EXPECT_MENTIONS(text, "The first of 33 replicas, which are all alike.");
-  EXPECT_MENTIONS(text, "Only the first replica is shown.");
+  const std::string text = plan_page(plan, cluster, planner::simulate(plan, cluster), {});
+  EXPECT_MENTIONS(text, "<td>0-32</td>");
+  EXPECT_MENTIONS(text, "Of replicas that are alike only the first is shown.");
   EXPECT_EQ(count_in(text, ", replica 0<"), 2U) << "its two stages";
   EXPECT_EQ(count_in(text, ", replica 1<"), 0U);
+}
+
+TEST(PlanPageOfMany, StaysSmallWithManyMicroBatches) {
+  const auto cluster = make_cluster({{"a", 1, 1}, {"b", 1, 1}}, 1.25e7, 1e-5);
+  planner::Plan plan = simple_plan(small_model(4), {"a0", "b0"}, 2, 1, 3000);
+  const auto simulation = planner::simulate(plan, cluster);
+  ASSERT_GT(simulation.spans.size(), 12000U);
+  const std::string text = plan_page(plan, cluster, simulation, {});
+  EXPECT_LT(text.size(), 400'000U);
+  EXPECT_GT(count_in(text, "class=\"t-forward\""), 20U) << "both kinds show";
+  EXPECT_GT(count_in(text, "class=\"t-backward\""), 20U);
+  EXPECT_MENTIONS(text, "too many micro-batches to draw each");
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "base/units.h"
+#include "planner/explain/utilisation.h"
 #include "tools/cli/table.h"
+#include "tools/reports/plan_groups.h"
 #include "topology/files/link_table.h"
 
 namespace tombolo::tools {
@@ -17,49 +19,24 @@ using planner::Plan;
 using planner::Simulation;
 using planner::Span;
 
-std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
-  for (const auto& group : plan.groups)
-    if (group.kind == kind && std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end())
-      return std::string(topology::nic_kind_name(group.nic_kind));
-  return "-";
-}
-
-/// The number of layers, and which: "9 (0-8)"; with several model chunks, those of each.
-std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
-  std::vector<std::string> chunks;
-  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + pipeline_stage, replica);
-    chunks.push_back(
-        fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
-  }
-  return fmt::format("{}", fmt::join(chunks, " + "));
-}
-
-/// A table of the stages. Replicas that are alike share one row per stage; others have rows of their own.
+/// A table of the stages.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
-  const bool alike = plan.uniform();
-  Table table({alike ? "stage" : "replica.stage", "layers", "cluster", "gradients over", "pipeline over",
-               "memory per rank", "ranks"});
-  for (int replica = 0; replica < (alike ? 1 : plan.data_size()); ++replica) {
-    for (int stage = 0; stage < plan.pipeline_size(replica); ++stage) {
-      std::vector<std::string> ranks;
-      std::set<std::string> clusters, gradients, pipeline;
-      std::uint64_t memory = 0;
-      for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-        const auto& place = plan.ranks[rank];
-        if (place.stage != stage || (!alike && place.replica != replica)) continue;
-        ranks.push_back(fmt::format("{} on {}", rank, place.host));
-        if (const auto* host = cluster.find_host(place.host)) clusters.insert(host->cluster);
-        gradients.insert(kind_of_group(plan, "data", static_cast<int>(rank)));
-        pipeline.insert(kind_of_group(plan, "pipeline", static_cast<int>(rank)));
-        if (rank < plan.prediction.memory.size())
-          memory = std::max(memory, plan.prediction.memory[rank].total);
-      }
-      table.add({alike ? std::to_string(stage) : fmt::format("{}.{}", replica, stage),
-                 layers_text(plan, stage, replica), fmt::format("{}", fmt::join(clusters, ",")),
-                 fmt::format("{}", fmt::join(gradients, ",")), fmt::format("{}", fmt::join(pipeline, ",")),
-                 memory > 0 ? format_size(memory) : "-", fmt::format("{}", fmt::join(ranks, ", "))});
-    }
+  const std::vector<ReplicaGroup> groups = replica_groups(plan, cluster);
+  const bool alike = groups.size() == 1;
+  std::vector<std::string> header{"stage",         "layers",          "cluster", "gradients over",
+                                  "pipeline over", "memory per rank", "ranks"};
+  if (!alike) header.insert(header.begin(), "replicas");
+  Table table(header);
+  for (const StageRow& row : stage_rows(plan, cluster, groups)) {
+    std::vector<std::string> cells{row.stages(),
+                                   row.layers,
+                                   fmt::format("{}", fmt::join(row.clusters, ",")),
+                                   fmt::format("{}", fmt::join(row.gradients, ",")),
+                                   fmt::format("{}", fmt::join(row.pipeline, ",")),
+                                   row.memory > 0 ? format_size(row.memory) : "-",
+                                   ranks_text(plan, row.ranks)};
+    if (!alike) cells.insert(cells.begin(), groups[row.group].name());
+    table.add(cells);
   }
   return table.text(terminal_width());
 }
@@ -78,8 +55,18 @@ std::string batches_text(const Plan& plan) {
   return fmt::format("micro-batches x rows of the replicas {}", fmt::join(shares, ", "));
 }
 
-std::string link_table(const topology::ClusterFile& cluster, const Simulation& simulation) {
-  if (simulation.links.empty()) return "Nothing is sent between hosts.\n";
+std::string shared_links(const Simulation& simulation) {
+  std::string text;
+  for (const auto& shared : simulation.shared)
+    text += fmt::format("Of these over the shared link {}: {} per step, at least {} at {}.\n", shared.name,
+                        format_size(static_cast<std::uint64_t>(shared.bytes)),
+                        format_seconds(shared.bytes / shared.bytes_per_second),
+                        format_bit_rate(shared.bytes_per_second));
+  return text;
+}
+
+/// Each link, with the time that its bytes take at least.
+std::string each_link(const topology::ClusterFile& cluster, const Simulation& simulation) {
   const topology::LinkTable links(cluster);
   Table table({"from", "to", "kind", "bytes per step", "at least"});
   for (const auto& link : simulation.links) {
@@ -92,20 +79,42 @@ std::string link_table(const topology::ClusterFile& cluster, const Simulation& s
     table.add({link.from_host + "/" + link.from_nic, link.to_host + "/" + link.to_nic, kind,
                format_size(static_cast<std::uint64_t>(link.bytes)), least});
   }
-  std::string text = table.text(terminal_width());
-  for (const auto& shared : simulation.shared)
-    text += fmt::format("Of these over the shared link {}: {} per step, at least {} at {}.\n", shared.name,
-                        format_size(static_cast<std::uint64_t>(shared.bytes)),
-                        format_seconds(shared.bytes / shared.bytes_per_second),
-                        format_bit_rate(shared.bytes_per_second));
-  return text;
+  return table.text(terminal_width());
 }
 
-std::string headline(const Plan& plan, const Simulation& simulation) {
+/// The links summed by cluster and kind.
+std::string links_by_cluster(const topology::ClusterFile& cluster, const Simulation& simulation) {
+  Table table({"from", "to", "kind", "links", "bytes per step", "over the fullest", "at least"});
+  for (const LinkGroup& group : link_groups(cluster, simulation))
+    table.add({group.from, group.to, std::string(topology::nic_kind_name(group.kind)),
+               std::to_string(group.links), format_size(static_cast<std::uint64_t>(group.bytes)),
+               format_size(static_cast<std::uint64_t>(group.most_bytes)),
+               group.least_seconds > 0 ? format_seconds(group.least_seconds) : "-"});
+  return table.text(terminal_width());
+}
+
+std::string link_table(const topology::ClusterFile& cluster, const Simulation& simulation) {
+  constexpr std::size_t kMostLinks = 12;
+  if (simulation.links.empty()) return "Nothing is sent between hosts.\n";
+  return (simulation.links.size() <= kMostLinks ? each_link(cluster, simulation)
+                                                : links_by_cluster(cluster, simulation)) +
+         shared_links(simulation);
+}
+
+/// "; 412 TFLOP/s per GPU, MFU 41.6 %"; empty for processors, whose peaks nobody states.
+std::string utilisation_text(const Plan& plan, const topology::ClusterFile& cluster, double step_seconds) {
+  const planner::Utilisation seen = planner::utilisation_of(plan, cluster, step_seconds);
+  if (seen.of_peak <= 0) return {};
+  return fmt::format(", {:.3g} TFLOP/s per GPU, MFU {:.1f} %", seen.flops_per_second / 1e12,
+                     100 * seen.of_peak);
+}
+
+std::string headline(const Plan& plan, const topology::ClusterFile& cluster, const Simulation& simulation) {
   const auto& job = plan.job;
   const double tokens = static_cast<double>(job.global_batch) * job.model.context / simulation.step_seconds;
-  return fmt::format("Predicted: {} per step, {:.0f} tokens/s, bubble {:.1f} %\n",
-                     format_seconds(simulation.step_seconds), tokens, 100 * simulation.bubble_fraction);
+  return fmt::format("Predicted: {} per step, {:.0f} tokens/s, bubble {:.1f} %{}\n",
+                     format_seconds(simulation.step_seconds), tokens, 100 * simulation.bubble_fraction,
+                     utilisation_text(plan, cluster, simulation.step_seconds));
 }
 
 char letter(const Span& span) {
@@ -116,16 +125,31 @@ char letter(const Span& span) {
   return 0;
 }
 
-/// "; for device cuda in bf16, recomputing full": what the bundled trainer takes from the plan beside the
-/// layout, and what Megatron-LM recomputes; empty where nothing is unusual.
-std::string trainer_text(const planner::Job& job) {
+/// What a rank's layers are divided by, and how the step runs, beside the shape: ", 8 tensor ranks, schedule
+/// interleaved of 2 chunks, sharded optimizer, recomputing full"; and the device and type that the bundled
+/// trainer takes from the plan.
+std::string choices_text(const Plan& plan) {
+  const planner::Job& job = plan.job;
+  int least = job.tensor, most = job.tensor;
+  for (const auto& pipeline : plan.pipelines)
+    for (const auto& stage : pipeline.stages) {
+      least = std::min(least, stage.tensor);
+      most = std::max(most, stage.tensor);
+    }
   std::string text;
-  if (job.on_cuda())
-    text = fmt::format("; for device {} in {}", planner::trainer_device_name(job.device),
-                       job.model.bytes_per_value == 2 ? "bf16" : "fp32");
+  if (most > 1)
+    text += fmt::format(", {} tensor ranks{}",
+                        least == most ? std::to_string(most) : fmt::format("{} to {}", least, most),
+                        job.sequence_parallel ? " with sequence parallelism" : "");
+  if (job.schedule != planner::Schedule::kOneForwardOneBackward)
+    text += fmt::format(", schedule {}", planner::schedule_name(job.schedule));
+  if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
+  if (job.sharded()) text += fmt::format(", sharded {}", planner::sharding_name(job.sharding));
   if (job.recompute != planner::Recompute::kNone)
-    text +=
-        fmt::format("{}recomputing {}", text.empty() ? "; " : ", ", planner::recompute_name(job.recompute));
+    text += fmt::format(", recomputing {}", planner::recompute_name(job.recompute));
+  if (job.on_cuda())
+    text += fmt::format("; for device {} in {}", planner::trainer_device_name(job.device),
+                        job.model.bytes_per_value == 2 ? "bf16" : "fp32");
   return text;
 }
 
@@ -134,8 +158,8 @@ std::string trainer_text(const planner::Job& job) {
 std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster,
                           const Simulation& simulation) {
   std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}{}\n", plan.shape(),
-                                 batches_text(plan), plan.strategy, plan.routing, trainer_text(plan.job));
-  text += headline(plan, simulation);
+                                 batches_text(plan), plan.strategy, plan.routing, choices_text(plan));
+  text += headline(plan, cluster, simulation);
   text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
   if (!plan.notes.empty()) text += "\nWhy:\n";
   for (const std::string& note : plan.notes) text += "  - " + note + '\n';
@@ -144,7 +168,7 @@ std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster
 
 std::string describe_simulation(const Plan& plan, const topology::ClusterFile& cluster,
                                 const Simulation& simulation) {
-  std::string text = headline(plan, simulation) + '\n';
+  std::string text = headline(plan, cluster, simulation) + '\n';
   const std::vector<double> busy = busy_seconds(simulation, plan);
   Table table({"rank", "host", "stage", "replica", "computes", "utilisation"});
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {

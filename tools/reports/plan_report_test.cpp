@@ -50,8 +50,21 @@ TEST(PlanPage, IsOneDocumentThatEscapesNames) {
   auto cluster = make_cluster({{"a", 1}, {"b", 1}}, 1.25e7, 1e-4);
   planner::Plan plan = simple_plan(small_model(4), {"a0", "b0"}, 2, 1, 4);
   plan.prediction.memory.assign(2, {.parameters = 100, .total = 100});
+  plan.choice = planner::Choice{.tolerance = 0.03,
+                                .cases = 8,
+                                .held = 7,
+                                .worst = 0.04,
+                                .worst_case = "a <slow> link",
+                                .next = {{"pipeline <1>", 2, "slower"}}};
   const std::string page =
-      plan_page(plan, cluster, planner::simulate(plan, cluster), "compared <with> others");
+      plan_page(plan, cluster, planner::simulate(plan, cluster),
+                {.comparison = "compared <with> others",
+                 .sensitivities = {{"twice the <rate>", 0.5}},
+                 .scenarios = {{"lose <b>", "", 0, 3}, {"lose <a>", "nothing <is> left", 0, 0}}});
+  for (const char* part :
+       {"pipeline &lt;1&gt;", "in 7 of 8 cases; at worst it takes 4.0 % longer, a &lt;slow&gt; link",
+        "twice the &lt;rate&gt;", "cannot run", "lose &lt;a&gt;: nothing &lt;is&gt; left"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>")) << page.substr(0, 80);
   EXPECT_NE(page.find("compared &lt;with&gt; others"), std::string::npos);
   EXPECT_EQ(page.find("nan"), std::string::npos);

@@ -36,7 +36,7 @@ section { background: var(--card); border: 1px solid var(--edge); border-radius:
   margin: 18px 0; }
 .emulated { background: var(--warn-back); border-color: var(--warn-edge); }
 .emulated p:last-child { margin-bottom: 0; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px; margin: 18px 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: 14px; margin: 18px 0; }
 .tile { background: var(--card); border: 1px solid var(--edge); border-radius: 10px; padding: 16px 18px; }
 .tile b { display: block; font-size: 30px; line-height: 1.2; font-weight: 650; }
 .tile span { color: var(--soft); font-size: 13.5px; display: block; line-height: 1.4; }
@@ -74,7 +74,7 @@ table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-
 th { text-align: left; color: var(--soft); font-weight: 600; border-bottom: 1px solid var(--axis);
   padding: 6px 12px 6px 0; }
 td { border-bottom: 1px solid var(--edge); padding: 6px 12px 6px 0; vertical-align: top; }
-th.number, td.number { text-align: right; }
+th.number, td.number { text-align: right; } td.number { white-space: nowrap; }
 pre { background: var(--page); border: 1px solid var(--edge); border-radius: 8px; padding: 14px 16px;
   white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace;
   margin: 8px 0 0; }

@@ -1,6 +1,7 @@
 #include "tools/reports/timeline.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/units.h"
 #include "tools/reports/svg.h"
@@ -17,6 +18,58 @@ std::string span_class(const std::string& name) {
     return "t-" + name;
   if (name == "weight gradients") return "t-weights";
   return "t-transfer";
+}
+
+/// The spans of one row's lane, joined in cells of some pixels: no screen shows more, and thousands of
+/// micro-batches would make a page of many megabytes. A cell shows one kind of span, and over several cells
+/// each kind, and nothing, has the share that it has of the time.
+std::vector<planner::Span> joined(const std::vector<const planner::Span*>& lane, double cell_seconds) {
+  std::vector<std::map<std::string, double>> cells;
+  for (const planner::Span* span : lane) {
+    const auto last = static_cast<std::size_t>(span->end_seconds / cell_seconds);
+    if (cells.size() <= last) cells.resize(last + 1);
+    for (auto at = static_cast<std::size_t>(span->begin_seconds / cell_seconds); at <= last; ++at) {
+      const double begin = std::max(span->begin_seconds, static_cast<double>(at) * cell_seconds);
+      const double end = std::min(span->end_seconds, static_cast<double>(at + 1) * cell_seconds);
+      if (end > begin) cells[at][span->name] += end - begin;
+    }
+  }
+  std::vector<planner::Span> spans;
+  std::map<std::string, double> owed;  // seconds of each kind, "" for nothing, that no cell has shown yet
+  for (std::size_t at = 0; at < cells.size(); ++at) {
+    double idle = cell_seconds;
+    for (const auto& [kind, seconds] : cells[at]) {
+      owed[kind] += seconds;
+      idle -= seconds;
+    }
+    owed[""] += std::max(0.0, idle);
+    const auto most = std::ranges::max_element(owed, {}, [](const auto& one) { return one.second; });
+    most->second -= cell_seconds;
+    if (most->first.empty()) continue;
+    const double begin = static_cast<double>(at) * cell_seconds;
+    if (!spans.empty() && spans.back().name == most->first &&
+        begin - spans.back().end_seconds < cell_seconds / 2)
+      spans.back().end_seconds = begin + cell_seconds;
+    else
+      spans.push_back({lane.front()->rank, most->first, -1, begin, begin + cell_seconds});
+  }
+  return spans;
+}
+
+std::vector<planner::Span> all_joined(const std::vector<planner::Span>& spans, const std::vector<int>& row_of,
+                                      double seconds) {
+  constexpr double kCells = 150;
+  std::map<std::pair<int, bool>, std::vector<const planner::Span*>> lanes;
+  for (const planner::Span& span : spans)
+    if (span.rank >= 0 && static_cast<std::size_t>(span.rank) < row_of.size() &&
+        row_of[static_cast<std::size_t>(span.rank)] >= 0)
+      lanes[{span.rank, is_transfer(span)}].push_back(&span);
+  std::vector<planner::Span> all;
+  for (const auto& [key, lane] : lanes) {
+    const auto part = joined(lane, seconds / kCells);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -47,6 +100,18 @@ std::string group_name(const planner::Plan& plan, std::size_t rank) {
   return fmt::format("rank {}, {} more on {}", rank, count - 1, place.host);
 }
 
+bool joins_spans(const planner::Plan& plan, const std::vector<std::size_t>& ranks,
+                 const std::vector<planner::Span>& spans) {
+  constexpr std::size_t kMostSpans = 8000;
+  std::vector<bool> shown(plan.ranks.size(), false);
+  for (const std::size_t rank : ranks) shown[rank] = true;
+  const auto count = std::ranges::count_if(spans, [&](const planner::Span& span) {
+    return span.rank >= 0 && static_cast<std::size_t>(span.rank) < shown.size() &&
+           shown[static_cast<std::size_t>(span.rank)];
+  });
+  return static_cast<std::size_t>(count) > kMostSpans;
+}
+
 std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size_t>& ranks,
                           const std::vector<planner::Span>& spans, double seconds, const std::string& label) {
   std::vector<int> row_of(plan.ranks.size(), -1);
@@ -69,7 +134,10 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size
     svg.text(kTimelineLeft - 12, y + 25, fmt::format("stage {}, replica {}", place.stage, place.replica),
              "tick end");
   }
-  for (const auto& span : spans) {
+  const bool too_many = joins_spans(plan, ranks, spans);
+  const std::vector<planner::Span> few =
+      too_many ? all_joined(spans, row_of, seconds) : std::vector<planner::Span>{};
+  for (const auto& span : too_many ? few : spans) {
     if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= row_of.size()) continue;
     const int row = row_of[static_cast<std::size_t>(span.rank)];
     if (row < 0) continue;

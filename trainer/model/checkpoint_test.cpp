@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/temporary_folder.h"
-#include "collectives/engine/half.h"
+#include "collectives/data/half.h"
 #include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer {

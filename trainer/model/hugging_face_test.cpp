@@ -8,7 +8,7 @@
 
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
-#include "collectives/engine/half.h"
+#include "collectives/data/half.h"
 #include "trainer/model/model_file.h"
 #include "trainer/model/safetensors.h"
 #include "trainer/testing/expect_refusal.h"

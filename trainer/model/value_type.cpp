@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "collectives/engine/half.h"
+#include "collectives/data/half.h"
 
 namespace tombolo::trainer {
 namespace {

@@ -20,6 +20,8 @@ class AuthenticatingListener final : public Listener {
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
   std::unique_ptr<Connection> accept() override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
+  /// Whether connections are being made, which accept() moves on.
+  bool busy() const noexcept { return !set_ups_.empty(); }
 
  private:
   /// A connection that its backend is still making.

@@ -25,6 +25,7 @@ struct Way {
   /// spread over all.
   std::vector<std::pair<Offer, Offer>> nic_pairs = {};
   std::uint64_t process = 0;  ///< the peer's Endpoint::process
+  bool whole = false;         ///< over all of `nic_pairs`, or not at all
 };
 
 /// The target of a stream between two of the way's NICs.

@@ -68,6 +68,8 @@ class ChannelConnection : public HostMemoryConnection {
     idle_turns_ = 0;
     return true;
   }
+  /// How many rounds since something moved, up to the last such check.
+  unsigned idle_turns() const noexcept { return idle_turns_; }
   /// Why the connection is to fail; empty while the peer takes what is sent.
   std::string stalled() noexcept;
 

@@ -71,9 +71,13 @@ class ChannelSetUp : public Connecting {
   virtual std::unique_ptr<Connection> make() = 0;
 
   void say(const Message& message) { writer_.set(message.encode()); }
+  /// A peer that has heard that this end's test passed may have its connection: it would take a refusal for
+  /// words of that, and sees the channel end instead.
   [[noreturn]] void give_up(Cause cause, std::string_view why) {
-    say(Message::refusal(why));
-    writer_.write(socket());
+    if (!proved_) {
+      say(Message::refusal(why));
+      writer_.write(socket());
+    }
     fail(cause, "{}: {}", description_, why);
   }
   void begin_test() {

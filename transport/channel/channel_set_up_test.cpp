@@ -175,6 +175,21 @@ TEST_F(AgreeingOverAChannel, ASilentPeerIsGivenUpAtTheDeadline) {
   EXPECT_EQ(heard().kind, Message::Kind::kRefusal) << "it may still listen";
 }
 
+TEST_F(AgreeingOverAChannel, APeerThatMayHaveItsConnectionIsToldNothing) {
+  auto one = against_me(true);
+  EXPECT_EQ(one->poll(), nullptr);
+  EXPECT_EQ(heard().kind, Message::Kind::kOffer);
+  say({Message::Kind::kAnswer, 42, {}});
+  EXPECT_EQ(one->poll(), nullptr);
+  EXPECT_EQ(heard().kind, Message::Kind::kProved);
+  clock_.advance(std::chrono::seconds(30));
+  test::expect_in(failure_of(*one, Cause::kTimeout), "the peer did not answer in time");
+  one.reset();
+  std::byte more{};
+  const Descriptor& mine = ends_[0] ? ends_[0] : ends_[1];
+  EXPECT_EQ(recv(mine.get(), &more, 1, 0), 0) << "the channel ends without a word";
+}
+
 TEST_F(AgreeingOverAChannel, ATestThatDoesNotEndIsGivenUpSoThatTimeIsLeftForAnotherWay) {
   auto left = against_me(true, false);
   say({Message::Kind::kAnswer, 42, {}});

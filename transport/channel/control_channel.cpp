@@ -22,10 +22,10 @@ class ChannelConnecting final : public Connecting {
       if (!dialing_.poll()) return nullptr;
       dialing_.complete(way_.route);
       const bootstrap::Local& local = *acceptor_->local();
-      set_up_ =
-          backend_->set_up({dialing_.streams()[0].take_socket(), true, way_.from, way_.to, way_.route,
-                            way_.options.label, way_.options.peer_name, dialing_.deadline(), local.meters,
-                            way_.nic_pairs, local.idle_timeout, local.clock, local.log, local.overlong});
+      set_up_ = backend_->set_up({dialing_.streams()[0].take_socket(), true, way_.from, way_.to, way_.route,
+                                  way_.options.label, way_.options.peer_name, dialing_.deadline(),
+                                  local.meters, way_.nic_pairs, local.idle_timeout, local.clock, local.log,
+                                  local.overlong, way_.whole});
     }
     return set_up_->poll();
   }
@@ -66,7 +66,8 @@ std::unique_ptr<Connecting> ControlChannelBackend::accept(std::shared_ptr<bootst
                  local.idle_timeout,
                  local.clock,
                  local.log,
-                 local.overlong});
+                 local.overlong,
+                 false});
 }
 
 }  // namespace tombolo::transport::channel

@@ -36,6 +36,7 @@ struct ControlChannel {
   const Clock* clock = nullptr;
   Log log;
   Overlong overlong = Overlong::kError;  ///< as in RouterOptions
+  bool whole = false;                    ///< connecting end: over all of `nic_pairs`, or not at all
 };
 
 /// A backend whose bytes do not go over the stream on which the handshake ran.

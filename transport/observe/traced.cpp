@@ -44,6 +44,7 @@ class TracedConnection final : public Connection {
   std::uint64_t label() const noexcept override { return real_->label(); }
   const Route& route() const noexcept override { return real_->route(); }
   Statistics statistics() const noexcept override { return real_->statistics(); }
+  OneSided* one_sided() noexcept override { return real_->one_sided(); }
 
  private:
   struct Flying {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/rdma/area.h"
@@ -19,7 +20,8 @@ struct Agreed {
   std::vector<NicPairFacts> peer_nic_pairs;
   std::uint64_t peer_area = 0;
   std::size_t eager_bytes = 0;
-  RdmaOptions options;  ///< resolved: timeout is set
+  RdmaOptions options;                           ///< resolved: timeout is set
+  std::vector<std::string> peer_addresses = {};  ///< connecting end: of the peer's NICs, by NIC pair
 };
 
 /// Immediate data that no payload has, because its count of parts is zero.

@@ -30,6 +30,7 @@ struct alignas(4096) OpenArea {
 struct alignas(4096) ClosedArea {
   std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< what is written into the other end's `totals`
   std::uint64_t test;                                       ///< what is written into the other end's `tests`
+  std::array<std::uint64_t, kMostQueuePairs> read_back;     ///< what is read behind writes, by queue pair
   std::array<Slot, kSlots> received;
   std::array<Slot, kSlots> sent;
 };

@@ -59,6 +59,17 @@ std::string RdmaBackend::why_not(const std::string& nic) const {
   return found != problems_.end() ? found->second : "it has no RDMA device";
 }
 
+bool RdmaBackend::ready(const std::string& nic) const noexcept {
+  const auto usable = std::ranges::find(nics_, nic, [](const Usable& one) { return one.nic.name; });
+  if (usable == nics_.end()) return true;
+  try {
+    return !usable->device->lost() &&
+           usable->device->query_port(usable->nic.rdma_port).state == IBV_PORT_ACTIVE;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Port RdmaBackend::port_at(const std::string& address) const {
   for (const Usable& usable : nics_) {
     if (std::ranges::find(usable.nic.addresses, address) != usable.nic.addresses.end())

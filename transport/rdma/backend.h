@@ -24,6 +24,7 @@ class RdmaBackend final : public channel::ControlChannelBackend,
   /// `idle_timeout` as in TcpOptions.
   RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
+  bool ready(const std::string& nic) const noexcept override;
   bool resumable() const noexcept override { return true; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 

@@ -128,6 +128,12 @@ bool RdmaConnection::poll_flushes() noexcept {
   return moved;
 }
 
+bool RdmaConnection::advance_one_sided() noexcept {
+  const bool moved = one_sided_.advance();
+  if (!one_sided_.problem().empty()) fail_path(Cause::kSystem, one_sided_.problem(), one_sided_.problem_at());
+  return moved;
+}
+
 Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
   if (Flusher* flusher = flushes_.load(std::memory_order_acquire);
       flusher != nullptr && flusher->owns(base)) {
@@ -153,6 +159,7 @@ bool RdmaConnection::progress() noexcept {
   }
   bool moved = poll_all();
   if (!error_) moved |= poll_flushes();
+  if (!error_) moved |= advance_one_sided();
   if (!error_ && told_ < incoming_.posted()) moved |= tell_receives();
   if (!error_ && next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= report();
@@ -178,8 +185,10 @@ bool RdmaConnection::poll_all() noexcept {
     std::array<ibv_wc, kBatch> completions;
     const int count = ibv_poll_cq(agreed_.nic_pairs[i]->queue(), kBatch, completions.data());
     if (count < 0) {
-      fail_path(Cause::kSystem, fmt::format("RDMA device {} refuses to tell its completions",
-                                            agreed_.nic_pairs[i]->device().name()));
+      fail_path(Cause::kSystem,
+                fmt::format("RDMA device {} refuses to tell its completions",
+                            agreed_.nic_pairs[i]->device().name()),
+                i);
       return true;
     }
     moved |= count > 0;
@@ -208,6 +217,11 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
       shares_.done(work.queue_pair - std::size_t{1});
       piece_done(work.slot);
       break;
+    case WorkId::Kind::kOneSided:
+      agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
+      shares_.done(work.queue_pair - std::size_t{1});
+      one_sided_.piece_done(work.slot);
+      break;
     case WorkId::Kind::kSlotReceive:
       if (completion.opcode != IBV_WC_RECV) return malformed("immediate data where a record was due");
       slot_arrived(work.slot, completion.byte_len);
@@ -221,75 +235,6 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
   }
 }
 
-/// A queue pair cannot be used any more. The reason may have been given by the peer over the control channel,
-/// or by the device in an event.
-void RdmaConnection::broken(const ibv_wc& completion) noexcept {
-  look_at_devices();
-  if (error_) return;
-  look_at_channel();
-  if (error_) return;
-  const WorkId work = WorkId::unpack(completion.wr_id);
-  const NicPair& nic_pair = *agreed_.nic_pairs[agreed_.queue_pairs[work.queue_pair]->nic_pair];
-  const std::string where =
-      fmt::format("queue pair {} of RDMA device {}", work.queue_pair, nic_pair.device().name());
-  const std::string trouble = nic_pair.device().trouble(nic_pair.port().number);
-  if (closing()) {
-    peer_.give_up();
-    return;
-  }
-  if (completion.status == IBV_WC_RETRY_EXC_ERR) {
-    fail_path(
-        Cause::kTimeout,
-        fmt::format("{}: the peer's NIC ({}) acknowledged nothing, {} tries of at least {} each{}", where,
-                    agreed_.peer_nic_pairs[agreed_.queue_pairs[work.queue_pair]->nic_pair].port.nic,
-                    agreed_.options.retries + 1,
-                    format_seconds(to_seconds(ack_timeout(agreed_.options.timeout))), trouble));
-    return;
-  }
-  const bool remote = completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_OP_ERR ||
-                      completion.status == IBV_WC_REM_INV_REQ_ERR ||
-                      completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
-  const std::string what =
-      fmt::format("{}: {} (vendor's code {}){}", where,
-                  nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err, trouble);
-  // The others say that this program is at fault, which another way would not mend.
-  const bool path = completion.status == IBV_WC_WR_FLUSH_ERR || completion.status == IBV_WC_FATAL_ERR ||
-                    completion.status == IBV_WC_RESP_TIMEOUT_ERR;
-  if (path)
-    fail_path(Cause::kSystem, what);
-  else
-    fail_with(remote ? Cause::kRemote : Cause::kSystem, what);
-}
-
-void RdmaConnection::look_at_devices() noexcept {
-  for (auto& nic_pair : agreed_.nic_pairs) {
-    nic_pair->device().look();
-    if (nic_pair->device().lost()) {
-      fail_path(Cause::kSystem,
-                fmt::format("RDMA device {} reported a fatal error", nic_pair->device().name()));
-      return;
-    }
-    // Without another way it is better to wait whether the port comes back before the NIC gives up.
-    if (route().resumable && nic_pair->device().down(nic_pair->port().number)) {
-      fail_path(Cause::kSystem, fmt::format("port {} of RDMA device {} went down", nic_pair->port().number,
-                                            nic_pair->device().name()));
-      return;
-    }
-    for (const auto& pair : nic_pair->queue_pairs()) {
-      const int fatal = pair->events.fatal.load(std::memory_order_relaxed);
-      if (fatal < 0) continue;
-      const std::string what =
-          fmt::format("RDMA device {}: {}", nic_pair->device().name(),
-                      nic_pair->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal)));
-      if (fatal == IBV_EVENT_QP_FATAL)
-        fail_path(Cause::kSystem, what);
-      else
-        fail_with(Cause::kSystem, what);
-      return;
-    }
-  }
-}
-
 void RdmaConnection::look_at_channel() noexcept {
   if (const std::string nonsense = peer_.look(); !nonsense.empty()) malformed(nonsense);
 }
@@ -297,8 +242,10 @@ void RdmaConnection::look_at_channel() noexcept {
 /// Closes once everything that the peer sent before its end has been delivered.
 void RdmaConnection::close_when_drained() noexcept {
   const auto& goodbye = peer_.goodbye();
-  if (goodbye && goodbye->reason == GoodbyeReason::kPathFailed)
-    return fail_path(Cause::kRemote, peer_.ending());
+  if (goodbye && goodbye->reason == GoodbyeReason::kPathFailed) {
+    failed_pairs_ |= goodbye->pairs;
+    return leave_path(Cause::kRemote, peer_.ending());
+  }
   if (!goodbye) {
     // A process that died sends no counts, so nothing can come but what is in the completion queues.
     while (!error_ && poll_all()) {
@@ -361,6 +308,7 @@ void RdmaConnection::end_payload() noexcept {
     QueuePair& pair = *agreed_.queue_pairs[i];
     agreed_.nic_pairs[pair.nic_pair]->destroy(pair);
   }
+  one_sided_.end();
   if (Flusher* flusher = flushes_.load(std::memory_order_acquire)) flusher->stop();
   for (Outgoing& out : sending_) deregister(out.own);
   for (Incoming& in : receiving_) deregister(in.own);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "transport/rdma/agreed.h"
 #include "transport/rdma/flush.h"
 #include "transport/rdma/memory.h"
+#include "transport/rdma/one_sided.h"
 #include "transport/rdma/records.h"
 #include "transport/rdma/shares.h"
 #include "transport/resumable.h"
@@ -40,9 +42,11 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   Resumable* resumable() noexcept override { return route().resumable ? this : nullptr; }
+  OneSided* one_sided() noexcept override { return &one_sided_; }
   bool path_failed() const noexcept override { return path_failed_; }
-  std::vector<std::string> nics() const override;
-  void fence(const Early& early) noexcept override;
+  std::vector<PairOfNics> nic_pairs() const override;
+  void peer_says_failed(std::uint64_t pairs) noexcept override;
+  void fence(const Take& early, const Take& unsure) noexcept override;
 
   bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
 
@@ -88,10 +92,9 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   bool poll_all() noexcept;
   void prepare_for_gpu_memory(std::size_t bytes);
   bool poll_flushes() noexcept;
+  bool advance_one_sided() noexcept;
   void handle(const ibv_wc& completion) noexcept;
-  void broken(const ibv_wc& completion) noexcept;
   void look_at_channel() noexcept;
-  void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
   Goodbye goodbye_for(GoodbyeReason reason, std::uint64_t size = 0,
@@ -107,8 +110,14 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
     return memory != nullptr ? memory->registrations() : own;
   }
 
+  // failures.cpp
+  void broken(const ibv_wc& completion) noexcept;
+  void look_at_devices() noexcept;
+
   // fence.cpp
-  void fail_path(Cause cause, std::string_view what) noexcept;
+  void fail_path(Cause cause, std::string_view what, std::size_t nic_pair) noexcept;
+  void leave_path(Cause cause, std::string_view what) noexcept;
+  bool failed(std::size_t nic_pair) const noexcept;
   void drain() noexcept;
   bool note_drained(const ibv_wc& completion) noexcept;
 
@@ -144,8 +153,9 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives
   std::uint64_t next_ = 0;                 // the next send to give to the NIC
-  std::uint64_t told_ = 0;       // receives before this one were told to the other end, or need not be told
-  Shares shares_;                // among the payload pairs
+  std::uint64_t told_ = 0;  // receives before this one were told to the other end, or need not be told
+  Shares shares_;           // among the payload pairs
+  PartList part_list_{};
   std::span<const Part> parts_;  // of the large message that is being given to the NIC: there is only one
   std::uint64_t longest_ = 0;    // bytes of one work request
   Credits small_{kEagerSlots}, words_{kControlSlots};
@@ -155,7 +165,8 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::array<std::uint64_t, kSlots> slot_messages_;
   enum class Fence : std::uint8_t { kOpen, kDraining, kFenced };
   Fence fence_ = Fence::kOpen;
-  bool path_failed_ = false;  // what error_ is about
+  bool path_failed_ = false;                       // what error_ is about
+  std::bitset<Goodbye::kMostPairs> failed_pairs_;  // of NICs: noticed here, or said by the peer
   struct Held {
     std::uint64_t sequence = UINT64_MAX;
     std::uint32_t slot = 0;
@@ -166,6 +177,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::uint64_t large_sequence_ = UINT64_MAX, large_size_ = 0;  // announced last
   std::uint64_t small_sent_ = 0, large_sent_ = 0, small_received_ = 0, large_received_ = 0;
   std::vector<StreamMeter*> streams_;  // by queue pair
+  OneSidedWork one_sided_{{agreed_, shares_, streams_, longest_, *channel_.clock, error_}};
   mutable std::vector<ibv_wc> early_;
   std::mutex gpu_memory_lock_;        // protects the making of the flusher: any thread may register
   std::unique_ptr<Flusher> flusher_;  // made with the first GPU memory

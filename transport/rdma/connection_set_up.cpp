@@ -38,12 +38,13 @@ void ConnectionSetUp::offer() {
     if (message.nic_pairs.size() == kMostNicPairs) break;
     try {
       ports_.push_back(port_at_(from.address));
+      peer_addresses_.push_back(to.address);
       message.nic_pairs.push_back({ports_.back().facts, to.address, 0});
     } catch (const Error& error) {
       problem = error.what();
     }
   }
-  if (message.nic_pairs.empty())
+  if (message.nic_pairs.empty() || (channel_.whole && !problem.empty()))
     give_up(Cause::kUnsupported, problem.empty() ? "no NICs were chosen for it" : problem);
   queue_pairs_per_nic_pair_ = static_cast<std::size_t>(agreed_.options.queue_pairs);
   message.queue_pairs_per_nic_pair = static_cast<std::uint8_t>(queue_pairs_per_nic_pair_);
@@ -112,13 +113,18 @@ void ConnectionSetUp::hear_offer(const SetUpMessage& message) {
 
 void ConnectionSetUp::hear_answer(const SetUpMessage& message) {
   std::vector<Port> ports;
-  for (std::size_t i = 0; i < ports_.size(); ++i)
-    if (message.kept[i]) ports.push_back(ports_[i]);
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    if (!message.kept[i]) continue;
+    ports.push_back(ports_[i]);
+    agreed_.peer_addresses.push_back(peer_addresses_[i]);
+  }
   if (ports.empty() || ports.size() != message.nic_pairs.size() ||
       message.queue_pairs_per_nic_pair != queue_pairs_per_nic_pair_) {
     fail(Cause::kRemote, "the peer answers {} offered NIC pairs with {}", ports_.size(),
          message.nic_pairs.size());
   }
+  if (channel_.whole && ports.size() < ports_.size())
+    fail(Cause::kUnsupported, "the peer can use only {} of {} NIC pairs", ports.size(), ports_.size());
   agreed_.eager_bytes = std::min<std::size_t>(message.eager_bytes, agreed_.options.eager_bytes);
   make_nic_pairs(std::move(ports), queue_pairs_per_nic_pair_);
   connect_all(message);

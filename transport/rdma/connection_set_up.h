@@ -34,7 +34,9 @@ class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
 
   Agreed agreed_;
   PortAt port_at_;
-  std::vector<Port> ports_;  // connecting end: of the NIC pairs offered
+  // Connecting end: of the NIC pairs offered.
+  std::vector<Port> ports_;
+  std::vector<std::string> peer_addresses_;
   std::vector<NicPairFacts> facts_;
   std::uint64_t token_ = 0;
   std::size_t queue_pairs_per_nic_pair_ = 1;

@@ -16,7 +16,9 @@ Device::Device(std::shared_ptr<const Verbs> verbs, const std::string& name, Log 
       name_(name),
       log_(std::move(log)),
       shared_([this](std::span<std::byte> range) { return add(range, Access::kByPeer); },
-              [this](ibv_mr* registration) { remove(registration); }) {
+              [this](ibv_mr* registration) { remove(registration); }),
+      windows_([this](std::span<std::byte> range) { return add(range, Access::kWindow); },
+               [this](ibv_mr* registration) { remove(registration); }) {
   int count = 0;
   ibv_device** list = verbs_->get_device_list(&count);
   if (list == nullptr) fail_errno(errno, "list the RDMA devices");
@@ -97,6 +99,7 @@ int flags_of(Access access) {
       return IBV_ACCESS_LOCAL_WRITE;
     case Access::kByPeer:
       return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    case Access::kWindow:
     case Access::kGpu:
       return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   }

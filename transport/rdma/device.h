@@ -29,6 +29,7 @@ enum class Access : std::uint8_t {
   kNone,    ///< this end's NIC reads it, to send it
   kByNic,   ///< this end's NIC writes to it, for receives
   kByPeer,  ///< the other end writes to it
+  kWindow,  ///< the other end reads and writes it
   kGpu,     ///< the other end writes to it, and this end reads it by a queue pair, to flush what was written
 };
 
@@ -58,6 +59,8 @@ class Device {
   void remove(ibv_mr* registration) const noexcept;
   /// The shared registrations, which register_memory() uses.
   RegistrationCache& shared() noexcept { return shared_; }
+  /// Those of windows, which the other end may also read.
+  RegistrationCache& windows() noexcept { return windows_; }
 
   /// A descriptor that is readable when there is an asynchronous event to take.
   int events() const noexcept { return context_->async_fd; }
@@ -76,7 +79,7 @@ class Device {
   Log log_;
   ibv_context* context_ = nullptr;
   ibv_pd* domain_ = nullptr;
-  RegistrationCache shared_;
+  RegistrationCache shared_, windows_;
   mutable std::mutex lock_;
   std::map<int, std::string> trouble_;  // by port; 0: the device
   std::atomic<bool> lost_{false};
@@ -89,6 +92,12 @@ class Devices {
   static Devices& of_process();
   /// The open device, or a new one. Throws as Device's constructor does, and kUnsupported without libibverbs.
   std::shared_ptr<Device> open(const std::string& name, const Log& log);
+  /// For tests: devices are opened by this library from now on; null: by the system's.
+  void use(std::shared_ptr<const Verbs> verbs) {
+    const std::lock_guard lock(lock_);
+    verbs_ = std::move(verbs);
+    open_.clear();
+  }
 
  private:
   std::mutex lock_;

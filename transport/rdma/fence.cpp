@@ -15,26 +15,46 @@ constexpr auto kDrainTime = std::chrono::seconds(1);
 
 }  // namespace
 
-std::vector<std::string> RdmaConnection::nics() const {
-  std::vector<std::string> names;
-  for (const auto& nic_pair : agreed_.nic_pairs) names.push_back(nic_pair->port().facts.nic);
-  return names;
+std::vector<Resumable::PairOfNics> RdmaConnection::nic_pairs() const {
+  std::vector<Resumable::PairOfNics> pairs;
+  for (std::size_t i = 0; i < agreed_.nic_pairs.size(); ++i) {
+    // The accepting end connects by no address.
+    const bool known = i < agreed_.peer_addresses.size();
+    pairs.push_back({agreed_.nic_pairs[i]->port().facts.nic,
+                     known ? agreed_.peer_addresses[i] : std::string(), failed(i)});
+  }
+  return pairs;
 }
 
-/// The way has failed. Where both ends have agreed on that, the messages go on over another one: then all
-/// that the NICs have is still wanted, and the queue pairs stay until fence(). What is in GPU memory cannot
-/// go over any other.
-void RdmaConnection::fail_path(Cause cause, std::string_view what) noexcept {
+bool RdmaConnection::failed(std::size_t nic_pair) const noexcept {
+  const Port& port = agreed_.nic_pairs[nic_pair]->port();
+  return failed_pairs_[nic_pair] || port.device->lost() || port.device->down(port.number);
+}
+
+void RdmaConnection::fail_path(Cause cause, std::string_view what, std::size_t nic_pair) noexcept {
+  if (!error_) failed_pairs_.set(nic_pair);
+  leave_path(cause, what);
+}
+
+/// The way has failed, or is left for a better one. Where both ends have agreed on that, the messages go on
+/// over another one: then all that the NICs have is still wanted, and the queue pairs stay until fence().
+/// What is in GPU memory cannot go over any other.
+void RdmaConnection::leave_path(Cause cause, std::string_view what) noexcept {
   if (error_) return;
   path_failed_ = route().resumable && flushes_.load(std::memory_order_acquire) == nullptr;
   Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
+  for (std::size_t i = 0; path_failed_ && i < agreed_.nic_pairs.size(); ++i) goodbye.pairs[i] = failed(i);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void RdmaConnection::fence(const Early& early) noexcept {
+void RdmaConnection::peer_says_failed(std::uint64_t pairs) noexcept {
+  failed_pairs_ |= std::bitset<Goodbye::kMostPairs>(pairs);
+}
+
+void RdmaConnection::fence(const Take& early, const Take& /*unsure*/) noexcept {
   if (fence_ != Fence::kOpen) return;
-  fail_path(Cause::kAborted, "its messages go on over another way");
+  leave_path(Cause::kAborted, "its messages go on over another way");
   fence_ = Fence::kDraining;
   drain();
   fence_ = Fence::kFenced;

@@ -166,6 +166,14 @@ void NicPair::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFac
     fail_errno(error, fmt::format("make a queue pair of RDMA device {} ready", device().name()));
 }
 
+void NicPair::allow(QueuePair& pair, int access) {
+  ibv_qp_attr attributes{};
+  attributes.qp_access_flags = static_cast<unsigned>(access);
+  const int error = device().verbs().modify_qp(pair.pair, &attributes, IBV_QP_ACCESS_FLAGS);
+  if (error != 0)
+    fail_errno(error, fmt::format("let a queue pair of RDMA device {} be read from", device().name()));
+}
+
 bool NicPair::stop(QueuePair& pair) noexcept {
   if (pair.pair == nullptr) return false;
   ibv_qp_attr attributes{};

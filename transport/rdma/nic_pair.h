@@ -23,7 +23,7 @@ struct Port {
 
 /// What a completion is about, in the 64 bits that a work request carries.
 struct WorkId {
-  enum class Kind : std::uint8_t { kSlotSend, kPiece, kSlotReceive, kEmptyReceive, kTest };
+  enum class Kind : std::uint8_t { kSlotSend, kPiece, kSlotReceive, kEmptyReceive, kTest, kOneSided };
   Kind kind = Kind::kTest;
   std::uint8_t queue_pair = 0;
   std::uint16_t requests = 1;  ///< entries of the send queue that the completion frees
@@ -77,6 +77,9 @@ class NicPair {
   /// may take a second where nothing answers for the peer's address.
   void connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,
                const RdmaOptions& options);
+
+  /// Lets the other end of a connected queue pair do that from now on. Throws kSystem.
+  void allow(QueuePair& pair, int access);
 
   /// Brings the queue pair into its error state: its work requests complete as flushed, after those that the
   /// NIC had carried out. False where the device refuses.

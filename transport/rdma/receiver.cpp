@@ -162,7 +162,8 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
   }
   if (fence_ == Fence::kOpen) {
     if (const int error = post_empty_receive(agreed_, queue_pair); error != 0)
-      fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
+      fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)),
+                agreed_.queue_pairs[queue_pair]->nic_pair);
   }
   in.parts = mark.parts;
   if (++in.seen < in.parts) return;
@@ -179,7 +180,7 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
 void RdmaConnection::repost(std::uint32_t slot) noexcept {
   if (fence_ != Fence::kOpen) return;
   if (const int error = post_slot_receive(agreed_, slot); error != 0 && !closing())
-    fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
+    fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)), control().nic_pair);
 }
 
 void RdmaConnection::malformed(std::string_view what) noexcept {

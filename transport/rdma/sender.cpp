@@ -76,7 +76,7 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
       return false;
     }
     if (!register_for(request.data, request.size, out.memory, Access::kNone, out.own)) return false;
-    parts_ = shares_.divide(request.size);
+    parts_ = shares_.divide(request.size, part_list_);
     out.parts = static_cast<std::uint32_t>(parts_.size());
     out.begun = true;
   }
@@ -133,8 +133,10 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
 
     ibv_send_wr* refused = nullptr;
     if (const int error = ibv_post_send(pair.pair, tells_total ? &telling : &piece, &refused); error != 0) {
-      fail_path(Cause::kSystem, fmt::format("post a write of {} bytes to RDMA device {}: {}", length,
-                                            nic_pair.device().name(), errno_text(error)));
+      fail_path(Cause::kSystem,
+                fmt::format("post a write of {} bytes to RDMA device {}: {}", length,
+                            nic_pair.device().name(), errno_text(error)),
+                pair.nic_pair);
       return false;
     }
     pair.send_room -= entries;
@@ -190,8 +192,10 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(control().pair, &request, &refused); error != 0) {
-    fail_path(Cause::kSystem, fmt::format("post a send to RDMA device {}: {}",
-                                          agreed_.nic_pairs[0]->device().name(), errno_text(error)));
+    fail_path(Cause::kSystem,
+              fmt::format("post a send to RDMA device {}: {}", agreed_.nic_pairs[0]->device().name(),
+                          errno_text(error)),
+              control().nic_pair);
     return false;
   }
   --control().send_room;

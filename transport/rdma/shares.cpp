@@ -25,7 +25,7 @@ Shares::Shares(std::span<const double> declared, std::size_t depth, bool learns)
   }
 }
 
-std::span<const Part> Shares::divide(std::size_t bytes) noexcept {
+std::span<const Part> Shares::divide(std::size_t bytes, PartList& parts) noexcept {
   const std::size_t pairs = loads_.size();
   first_ = first_ + 1 < pairs ? first_ + 1 : 0;  // so that pairs take turns where all are alike
   std::bitset<kMostQueuePairs> out;
@@ -62,11 +62,11 @@ std::span<const Part> Shares::divide(std::size_t bytes) noexcept {
     if (out[i]) continue;
     const double share = rate(i) * ends - static_cast<double>(loads_[i].under_way);
     const std::size_t whole = static_cast<std::size_t>(std::max(share, 0.0)) / kGrain * kGrain;
-    parts_[count++] = {i, std::min(whole, bytes - given)};
-    given += parts_[count - 1].bytes;
+    parts[count++] = {i, std::min(whole, bytes - given)};
+    given += parts[count - 1].bytes;
   }
-  parts_[count - 1].bytes += bytes - given;
-  return {parts_.data(), count};
+  parts[count - 1].bytes += bytes - given;
+  return {parts.data(), count};
 }
 
 void Shares::posted(std::size_t pair, std::size_t bytes, TimePoint now) noexcept {

@@ -18,6 +18,8 @@ struct Part {
   std::size_t bytes = 0;
 };
 
+using PartList = std::array<Part, kMostQueuePairs>;
+
 /// Used by one thread at a time. Allocates in its constructor alone.
 class Shares {
  public:
@@ -33,8 +35,8 @@ class Shares {
   Shares() = default;
 
   /// Divides a message of at least one byte: at most one part for each pair, in the order in which they lie
-  /// in the message. Valid until the next call.
-  std::span<const Part> divide(std::size_t bytes) noexcept;
+  /// in the message. They are written into `parts`, of which the result is the first.
+  std::span<const Part> divide(std::size_t bytes, PartList& parts) noexcept;
 
   /// A piece was given to the pair's NIC.
   void posted(std::size_t pair, std::size_t bytes, TimePoint now) noexcept;
@@ -69,7 +71,6 @@ class Shares {
   double mean_ = 1;  ///< efficiency of those that are known
   std::size_t first_ = 0;
   TimePoint looked_{};
-  std::array<Part, kMostQueuePairs> parts_{};
 };
 
 }  // namespace tombolo::transport::rdma

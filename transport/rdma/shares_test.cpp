@@ -18,7 +18,8 @@ constexpr std::size_t kDepth = 256;
 
 std::vector<std::size_t> bytes_by_pair(Shares& shares, std::size_t pairs, std::size_t bytes) {
   std::vector<std::size_t> by_pair(pairs);
-  for (const Part& part : shares.divide(bytes)) {
+  PartList room;
+  for (const Part& part : shares.divide(bytes, room)) {
     EXPECT_EQ(by_pair[part.pair], 0u) << "a pair gets one part";
     by_pair[part.pair] = part.bytes;
   }
@@ -36,7 +37,8 @@ TEST(RdmaShares, WithoutKnownRatesAllCountAlikeAndTakeTurnsWithWhatIsSmall) {
   Shares shares(std::vector<double>{10e9, 0}, kDepth, false);
   const auto parts = bytes_by_pair(shares, 2, 2 * kMiB);
   EXPECT_EQ(parts[0], parts[1]);
-  const std::size_t first = shares.divide(100)[0].pair, second = shares.divide(100)[0].pair;
+  PartList room;
+  const std::size_t first = shares.divide(100, room)[0].pair, second = shares.divide(100, room)[0].pair;
   EXPECT_NE(first, second);
 }
 
@@ -50,7 +52,8 @@ TEST(RdmaShares, PartsAreWholeGrainsAndAddUp) {
     for (std::size_t i = 0; i < pairs; ++i)
       if (random() % 2 == 0) shares.posted(i, random() % (4 * kMiB), TimePoint{});
     const std::size_t bytes = 1 + random() % (random() % 2 == 0 ? 200'000 : 64 * kMiB);
-    const auto parts = shares.divide(bytes);
+    PartList room;
+    const auto parts = shares.divide(bytes, room);
     std::size_t sum = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       sum += parts[i].bytes;
@@ -83,7 +86,8 @@ struct TwoNics {
       : shares(declared, kDepth, true), attained(attains) {}
 
   void send(std::size_t bytes) {
-    for (const Part& part : shares.divide(bytes)) {
+    PartList room;
+    for (const Part& part : shares.divide(bytes, room)) {
       shares.posted(part.pair, part.bytes, clock.now());
       Duration& free = free_at[part.pair];
       free = std::max(free, now()) + from_seconds(static_cast<double>(part.bytes) / attained[part.pair]);

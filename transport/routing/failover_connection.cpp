@@ -12,9 +12,13 @@
 namespace tombolo::transport {
 namespace {
 
-// Turns without progress after which the connection looks for streams of its peer, which takes system calls.
-constexpr unsigned kTurnsToLook = 1024;
+// The connection looks for streams of its peer so often, which takes system calls; while connections are
+// being made, so often that this takes a fiftieth of the time. It looks at the clock in one of so many turns.
+constexpr Duration kLookEvery = std::chrono::milliseconds(1), kLookSoon = std::chrono::microseconds(100);
+constexpr unsigned kTurnsPerClock = 4;
 constexpr Duration kTick = std::chrono::milliseconds(20);
+// How long closing waits for messages that count as sent and that the peer may not have.
+constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -27,9 +31,12 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
       label_(first->label()),
       route_(first->route()),
       description_(describe("failover", route_, options_.peer_name)),
+      absences_(maker_.return_after),
       patience_(Deadline::after(Duration::zero(), *maker_.acceptor->local()->clock)),
       listener_(std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor)),
+      beside_patience_(patience_),
       record_in_(FailoverRecord::kBytes),
+      beside_in_(FailoverRecord::kBytes),
       timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
   counts_.connection = first->statistics().connection;
@@ -40,6 +47,15 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
 
 FailoverConnection::~FailoverConnection() {
   maker_.acceptor->background_progress().remove(this);
+  // What counts as sent has to arrive, also where its way failed after that.
+  std::vector<pollfd> handles;
+  for (const Deadline until = Deadline::after(kFlushTime, *local().clock);
+       !kept_.empty() && !error_ && !until.passed();) {
+    if (move()) continue;
+    handles.clear();
+    append_wait_handles(handles);
+    kernel().poll(handles.data(), handles.size(), 10);
+  }
   memories_.use(nullptr);
 }
 
@@ -61,11 +77,15 @@ Duration FailoverConnection::progress_in_background() noexcept {
   const Turns::Visit visit(turns_);
   if (visit.finds() != Turns::Visit::Finds::kNobody || waits_ || error_)
     return bootstrap::BackgroundProgress::kIdle;
-  if (state_ == FailoverState::kUp)
-    guarded([&] { look_for_arrivals(); });
-  else
+  if (state_ == FailoverState::kUp && kept_.empty()) {
+    guarded([&] {
+      look_for_arrivals();
+      if (!error_ && state_ == FailoverState::kUp && absences_.any()) return_to_lost_nics();
+    });
+  } else {
     move();
-  const bool moves = state_ == FailoverState::kMoving || state_ == FailoverState::kAgreeing;
+  }
+  const bool moves = state_ == FailoverState::kMoving || state_ == FailoverState::kAgreeing || returning_;
   return moves ? bootstrap::BackgroundProgress::kSoon : bootstrap::BackgroundProgress::kIdle;
 }
 
@@ -112,11 +132,32 @@ bool FailoverConnection::feed_sends() noexcept {
       message->on_leg = leg_->post_send({message->data, message->size}, memory);
       if (message->on_leg == nullptr) break;
       message->state = Message::State::kOnLeg;
+    } else if (message == nullptr && !kept_.empty() && !feed_kept(sends_.fed())) {
+      break;
     }
     sends_.feed_on();
     fed = true;
   }
   return fed;
+}
+
+/// False where the message is kept and the leg cannot take it now.
+bool FailoverConnection::feed_kept(std::uint64_t sequence) noexcept {
+  const auto found = kept_.find(sequence);
+  if (found == kept_.end()) return true;
+  found->second.on_leg = leg_->post_send(found->second.bytes);
+  return found->second.on_leg != nullptr;
+}
+
+/// Forgets what the leg has sent.
+void FailoverConnection::look_at_kept() noexcept {
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    std::size_t bytes = 0;
+    Request*& on_leg = at->second.on_leg;
+    const Outcome outcome = on_leg != nullptr ? leg_->test(on_leg, bytes) : Outcome::kPending;
+    if (outcome != Outcome::kPending) on_leg = nullptr;
+    at = outcome == Outcome::kDone ? kept_.erase(at) : std::next(at);
+  }
 }
 
 bool FailoverConnection::feed_receives() noexcept {
@@ -213,12 +254,21 @@ bool FailoverConnection::move() noexcept {
   return turn(leg_ != nullptr && leg_->progress());
 }
 
+bool FailoverConnection::look_due() noexcept {
+  if (slept_ || state_ == FailoverState::kMoving) return true;
+  const bool soon = returning_ || listener_->busy();
+  if (!soon && ++calls_ % kTurnsPerClock != 0) return false;
+  const TimePoint now = local().clock->now();
+  if (now - looked_ < (soon ? kLookSoon : kLookEvery)) return false;
+  looked_ = now;
+  return true;
+}
+
 /// What is to be done besides moving the leg.
 bool FailoverConnection::turn(bool moved) noexcept {
   if (error_) return moved;
   guarded([&] {
-    const bool looks = slept_ || state_ == FailoverState::kMoving || ++idle_turns_ >= kTurnsToLook;
-    if (moved || looks) idle_turns_ = 0;
+    const bool looks = look_due();
     slept_ = false;
     if (looks) look_for_arrivals();
     if (error_) return;
@@ -230,7 +280,9 @@ bool FailoverConnection::turn(bool moved) noexcept {
     if (state_ == FailoverState::kUp) {
       moved |= feed_sends();
       moved |= feed_receives();
+      if (!kept_.empty()) look_at_kept();
     }
+    if (looks && !error_ && state_ == FailoverState::kUp && absences_.any()) moved |= return_to_lost_nics();
     if (!error_ && leg_ != nullptr && leg_->error() != nullptr) leg_failed();
     if (!error_ && state_ == FailoverState::kAgreeing && patience_.passed())
       give_up(Cause::kTimeout, "the peer did not say over the new way what it has received");
@@ -243,6 +295,7 @@ void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const
   waits_ = slept_ = true;
   if (leg_ != nullptr) leg_->append_wait_handles(handles);
   if (attempt_ != nullptr) attempt_->append_wait_handles(handles);
+  if (beside_ != nullptr) beside_->append_wait_handles(handles);
   if (!error_) listener_->append_wait_handles(handles);
   if (state_ == FailoverState::kUp) return;
   itimerspec at{};
@@ -263,6 +316,7 @@ Statistics FailoverConnection::statistics() const noexcept {
   all.receive_stalls += counts_.receive_stalls;
   all.send_stalled += counts_.send_stalled;
   all.receive_stalled += counts_.receive_stalled;
+  all.retransmitted += counts_.retransmitted;
   all.replayed += counts_.replayed;
   all.breaks += counts_.breaks;
   all.rejoins += counts_.rejoins;

@@ -1,5 +1,6 @@
 // A connection that goes on over another way when the NICs of the one it uses fail: over other NICs, or over
-// TCP. Nothing is lost: a send whose message may not have arrived still owns its buffer, and goes again.
+// TCP; and that returns to them. Nothing is lost: a send whose message may not have arrived still owns its
+// buffer, or a copy is kept here, and goes again.
 //
 // The router makes one around each connection whose route says `resumable`; others gain no layer. How the two
 // ends go on:
@@ -10,6 +11,10 @@
 //    that a late one is recognized.
 //  * Over the new leg each end first sends its record (failover_record.h). Then both know which messages are
 //    still to come, and number them alike: the n-th on the leg is the n-th that the record lacks.
+//  * When NICs that failed are ready again, the connecting end makes a leg over them beside the present one.
+//    The accepting end leaves the present leg for it, as if that had failed, and sends its record; the
+//    connecting end does so when this has come. So a leg is left with messages under way, and nobody waits
+//    until it is empty, which two owners that wait for each other's messages could prevent for ever.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +29,13 @@
 #include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/descriptor.h"
+#include "transport/resumable.h"
 #include "transport/routing/failover_memory.h"
+#include "transport/routing/failover_one_sided.h"
 #include "transport/routing/failover_record.h"
 #include "transport/routing/failover_state.h"
 #include "transport/routing/failover_window.h"
+#include "transport/routing/nic_pair_absences.h"
 #include "transport/routing/ways.h"
 #include "transport/tcp/turns.h"
 #include "transport/transport.h"
@@ -38,11 +46,14 @@ namespace tombolo::transport {
 struct LegMaker {
   std::shared_ptr<bootstrap::Acceptor> acceptor;
   std::shared_ptr<const Ways> ways;
+  Duration return_after;  ///< as in RouterOptions
 };
 
 /// As any Connection; register_memory() alone may be called by another thread. While the owner makes no calls
 /// and does not wait, the background thread does what the peer needs in order to move. GPU memory stays with
-/// its leg: once some was registered, the failure of the leg is that of the connection.
+/// its leg: once some was registered, the failure of the leg is that of the connection, which leaves no leg
+/// for a better one either. Its destructor waits for a bounded time while it keeps messages that count as
+/// sent and that the peer may not have.
 class FailoverConnection final : public Connection, private bootstrap::Progressable {
  public:
   enum class Side : std::uint8_t { kConnecting, kAccepting };
@@ -76,6 +87,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override;
+  OneSided* one_sided() noexcept override { return &one_sided_; }
 
   FailoverState state() const noexcept {
     const Turns::Turn look(turns_, Turns::Of::kLook);
@@ -88,6 +100,15 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   }
 
  private:
+  // The label of a leg is its number, and a bit where the present one goes on working until the peer's record
+  // has come; that of a stream that tells of a failure has a bit for each pair of NICs that failed.
+  static constexpr std::uint64_t kNumberBits = 0xffffffff, kBesideBit = std::uint64_t{1} << 63;
+  static constexpr unsigned kFailedPairsShift = 32;
+  static constexpr const char* kReturns = "NICs that had failed are ready again";
+  // The accepting end asks so often whether the other one is still at it.
+  static constexpr Duration kAskAgain = std::chrono::seconds(1);
+
+  friend class FailoverOneSided;
   using Message = FailoverMessage;
   using Turns = tcp::Turns;
 
@@ -107,12 +128,15 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
 
   // failover_connection.cpp
   bool feed_sends() noexcept;
+  bool feed_kept(std::uint64_t sequence) noexcept;
+  void look_at_kept() noexcept;
   bool feed_receives() noexcept;
   Memory* memory_on_leg(const Message& message);
   void finish_send(Message& message) noexcept;
   void finish_receive(Message& message, std::size_t bytes) noexcept;
   void deliver_early(Message& message) noexcept;
   void take_from_leg(Message& message, bool is_send) noexcept;
+  bool look_due() noexcept;
   bool turn(bool moved) noexcept;
   bool move() noexcept;
 
@@ -120,20 +144,32 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   /// A failure of the action is the connection's.
   template <typename Action>
   void guarded(Action&& action) noexcept;
-  void begin_leg(std::unique_ptr<Connection> leg);
+  void begin_leg(std::unique_ptr<Connection> leg, Request* record_received = nullptr);
   bool hear_record();
+  void take_record(std::size_t bytes);
   void agree(const FailoverRecord& record);
   FailoverRecord record();
   void leg_failed();
   std::string why_it_stays();
   void lose_leg(Cause cause, const std::string& why);
+  void leave_leg(const std::string& why);
+  void note_failed_nics(const std::vector<Resumable::PairOfNics>& pairs, bool known);
   void drop_leg() noexcept;
   void collect(FailoverWindow& window) noexcept;
+  void collect_kept() noexcept;
   void keep_early(std::uint64_t place, std::span<const std::byte> bytes);
-  void look_for_arrivals();
-  bool make_next_leg();
-  void tell_peer();
   void give_up(Cause cause, const std::string& why) noexcept;
+
+  // failover_next.cpp
+  void look_for_arrivals();
+  void hear_of_failure(std::uint64_t label);
+  bool make_next_leg();
+  void begin_attempt();
+  void tell_peer();
+  bool return_to_lost_nics();
+  bool begin_return(TimePoint now);
+  bool look_at_beside();
+  void drop_beside() noexcept;
 
   LegMaker maker_;
   Side side_;
@@ -151,25 +187,41 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::uint64_t most_number_ = 0;  // connecting end: given to an attempt
   std::uint64_t moves_ = 0;
   std::string moved_because_;
-  std::vector<std::string> failed_nics_;
+  NicPairAbsences absences_;
   bool peer_knows_ = false;  // that the leg has failed
   TimePoint since_{};        // when the last leg failed
   Deadline patience_;        // kMoving, kAgreeing
-  TimePoint try_again_{};
+  TimePoint try_again_{}, look_again_{};
 
   std::unique_ptr<bootstrap::AuthenticatingListener> listener_;
-  std::unique_ptr<Connecting>
-      attempt_;  // the next leg, or at the accepting end the stream that tells the peer
+  // The next leg, or at the accepting end the stream that tells the peer.
+  std::unique_ptr<Connecting> attempt_;
+  std::uint64_t failed_label_ = 0;  // what that stream says
+  /// The pair of NICs for which attempt_ or beside_ was made, while the present leg works.
+  std::optional<NicPairName> returning_;
+  /// The next leg beside the present one, until the peer's record has come over it; null: none.
+  std::unique_ptr<Connection> beside_;
+  Request* beside_record_ = nullptr;
+  Deadline beside_patience_;
   FailoverWindow sends_, receives_;
+  /// Messages that count as sent, whose owner has their buffers, and which the peer may not have.
+  struct Kept {
+    std::vector<std::byte> bytes;
+    Request* on_leg = nullptr;
+  };
+  std::map<std::uint64_t, Kept> kept_;
+  FailoverRecord heard_;                                   // by which the messages on the leg are numbered
   std::map<std::uint64_t, std::vector<std::byte>> early_;  // messages that came before their receive
-  std::vector<std::byte> record_out_, record_in_;
+  std::vector<std::byte> record_out_, record_in_, beside_in_;
   Request* record_sent_ = nullptr;
   Request* record_received_ = nullptr;
   std::uint64_t receives_on_leg_ = 0;  // posted on it, the record's among them
   FailoverMemories memories_;
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
-  Statistics counts_;                // of payload; what the legs count beside it is added from there
-  unsigned idle_turns_ = 0;
+  FailoverOneSided one_sided_{*this};
+  Statistics counts_;  // of payload; what the legs count beside it is added from there
+  unsigned calls_ = 0;
+  TimePoint looked_{};
   mutable bool waits_ = false;  // the owner, on the handles
   mutable bool slept_ = false;  // it did since the last turn
   bool moved_ = false;          // route_ is that of an earlier leg

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "transport/testing/pretended_rdma.h"
+#include "transport/testing/random_exchange.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
@@ -78,103 +79,6 @@ class Failover : public testing::Test {
   test::Pair pair_;
 };
 
-/// Messages both ways by a random schedule; calls `between` before each step with the number of messages that
-/// are done.
-void exchange(
-    Connection& left, Connection& right, std::mt19937_64& random, std::size_t messages,
-    const std::function<void(std::size_t done)>& between = [](std::size_t) {}) {
-  struct Side {
-    Connection* connection;
-    std::vector<std::vector<std::byte>> sent{}, wanted{}, buffers{};  // wanted: what its messages hold
-    std::vector<std::unique_ptr<Memory>> memories{};
-    std::vector<Request*> sends{}, receives{};
-  };
-  Side sides[2] = {{&left}, {&right}};
-  const auto pick_size = [&]() -> std::size_t {
-    switch (random() % 5) {
-      case 0:
-        return 0;
-      case 1:
-        return random() % 64;
-      case 2:
-        return random() % 5000;
-      case 3:
-        return random() % 70'000;
-      default:
-        return random() % 400'000;
-    }
-  };
-  for (Side& side : sides)
-    for (std::size_t i = 0; i < messages; ++i) side.sent.push_back(test::random_data(random, pick_size()));
-  for (Side& side : sides) side.wanted = side.sent;
-  for (int s = 0; s < 2; ++s)
-    for (const auto& message : sides[1 - s].sent)
-      sides[s].buffers.emplace_back(message.size() + random() % 2 * 1000, std::byte{0x5a});
-  const auto memory_for = [&](Side& side, std::span<std::byte> range) -> Memory* {
-    if (random() % 2 == 0 || range.empty()) return nullptr;
-    side.memories.push_back(side.connection->register_memory(range, MemoryKind::kHost));
-    return side.memories.back().get();
-  };
-  // Some runs post few receives ahead, so that messages come before theirs.
-  const std::size_t ahead = random() % 2 == 0 ? messages : 1 + random() % 3;
-  std::size_t received[2] = {0, 0};
-  const auto deadline = test::soon();
-  for (std::size_t open = 4 * messages; open > 0;) {
-    between(4 * messages - open);
-    ASSERT_FALSE(deadline.passed()) << open << " are left: " << test::why_failed(left) << ", "
-                                    << test::why_failed(right);
-    const std::size_t s = random() % 2;
-    Side& side = sides[s];
-    side.connection->progress();
-    switch (random() % 5) {
-      case 0:
-        if (side.sends.size() < messages) {
-          auto& data = side.sent[side.sends.size()];
-          Request* send = side.connection->post_send(data, memory_for(side, data));
-          ASSERT_NE(send, nullptr);
-          side.sends.push_back(send);
-        }
-        break;
-      case 1:
-        if (side.receives.size() < messages && side.receives.size() - received[s] < ahead) {
-          auto& buffer = side.buffers[side.receives.size()];
-          Request* receive = side.connection->post_receive(buffer, memory_for(side, buffer));
-          ASSERT_NE(receive, nullptr);
-          side.receives.push_back(receive);
-        }
-        break;
-      default: {
-        const bool is_send = random() % 2 == 0;
-        auto& requests = is_send ? side.sends : side.receives;
-        if (requests.empty()) break;
-        const std::size_t i = random() % requests.size();
-        if (requests[i] == nullptr) break;
-        std::size_t bytes = 0;
-        const Outcome outcome = side.connection->test(requests[i], bytes);
-        ASSERT_NE(outcome, Outcome::kFailed) << side.connection->error()->what();
-        if (outcome == Outcome::kPending) break;
-        requests[i] = nullptr;
-        --open;
-        const auto& wanted = is_send ? side.wanted[i] : sides[1 - s].wanted[i];
-        ASSERT_EQ(bytes, wanted.size());
-        // Each buffer is its owner's again: nothing is sent from it any more, nor written to it.
-        auto& buffer = is_send ? side.sent[i] : side.buffers[i];
-        if (!is_send) {
-          ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), buffer.begin())) << "message " << i;
-          ASSERT_EQ(
-              std::count(buffer.begin() + static_cast<std::ptrdiff_t>(bytes), buffer.end(), std::byte{0x5a}),
-              static_cast<std::ptrdiff_t>(buffer.size() - bytes));
-          ++received[s];
-        }
-        std::ranges::fill(buffer, std::byte{0xee});
-      }
-    }
-  }
-  for (const Side& side : sides)
-    for (const auto& buffer : side.buffers)
-      ASSERT_EQ(std::ranges::count(buffer, std::byte{0xee}), static_cast<std::ptrdiff_t>(buffer.size()));
-}
-
 TEST_F(Failover, ACutAfterAnyPieceOfWorkLosesNothing) {
   std::mt19937_64 random(test_seed());
   const auto rounds = static_cast<std::size_t>(test_rounds(50));
@@ -184,7 +88,7 @@ TEST_F(Failover, ACutAfterAnyPieceOfWorkLosesNothing) {
     const std::size_t nics = 1 + random() % 2;
     connect(nics, 1 + static_cast<int>(random() % 3), random() % 3 == 0 ? 100 : 4096);
     verbs_.cut_after(piece, random() % 2 == 0);
-    exchange(left(), right(), random, 12);
+    test::exchange_randomly(left(), right(), random, 12);
     if (HasFatalFailure()) return;
     moved += moving(left()).moves();
     EXPECT_EQ(left().statistics().messages_received, 13u);
@@ -200,7 +104,7 @@ TEST_F(Failover, SeveralFailuresInOneConnectionLoseNothing) {
   for (int round = 0; round < test_rounds(6); ++round) {
     connect(2, 2);
     int cuts = 0;
-    exchange(left(), right(), random, 60, [&](std::size_t done) {
+    test::exchange_randomly(left(), right(), random, 60, [&](std::size_t done) {
       if (cuts >= 4 || done < 40 * static_cast<std::size_t>(cuts) || !verbs_.is_cut()) return;
       ++cuts;
       verbs_.cut_after(1 + random() % 40, cuts == 4);
@@ -311,7 +215,7 @@ TEST_F(Failover, WhereNothingIsLeftTheErrorNamesEachLegAndItsCause) {
   while (moving(left()).state() == FailoverState::kUp) left().progress();
   pair_.second.reset();
   const std::string text = failure_of(left());
-  test::expect_in(text, "not connected within");
+  test::expect_in(text, "connect to host right");
   test::expect_in(text, "before that; leg 0 over carrier 6");
   test::expect_in(text, "acknowledged nothing, 8 tries");
 }
@@ -420,6 +324,18 @@ TEST(FailoverRecordTest, IsReadAsItWasWritten) {
   EXPECT_EQ(read.endpoint.offers[0].address, "10.0.0.1");
 }
 
+TEST(FailoverRecordTest, CountsTheMessagesThatAreLacking) {
+  std::mt19937_64 random(test_seed());
+  FailoverRecord record;
+  record.prefix = random() % 1000;
+  for (std::size_t i = 0; i < FailoverRecord::kBits; ++i) record.beyond[i] = random() % 2 == 0;
+  std::uint64_t n = 0;
+  for (std::uint64_t sequence = 0; sequence < record.prefix + FailoverRecord::kBits + 100; ++sequence)
+    if (!record.has(sequence)) {
+      EXPECT_EQ(record.lacking(n++), sequence);
+    }
+}
+
 TEST(FailoverRecordTest, WhateverAPeerSendsIsReadOrRefused) {
   std::mt19937_64 random(test_seed());
   const auto whole = FailoverRecord{}.encode();
@@ -443,7 +359,7 @@ TEST(FailoverRecordTest, AnotherVersionIsNamed) {
     FailoverRecord::decode(bytes);
     ADD_FAILURE() << "read";
   } catch (const Error& error) {
-    test::expect_in(error.what(), "version 9, this build speaks 1");
+    test::expect_in(error.what(), "version 9, this build speaks 2");
   }
 }
 

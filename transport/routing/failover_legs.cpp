@@ -9,24 +9,22 @@
 namespace tombolo::transport {
 namespace {
 
-// An attempt to connect may take so long, of which RDMA takes up to half for its test writes.
-constexpr Duration kLongestAttempt = std::chrono::seconds(10);
-constexpr Duration kPause = std::chrono::milliseconds(100);
 // After this many idle timeouts a peer whose owner makes no calls is given up, as in all transports.
 constexpr int kOwnersFactor = 10;
-// The accepting end asks so often whether the other one is still at it.
-constexpr Duration kAskAgain = std::chrono::seconds(1);
+// The error names the last failures, of so many characters.
+constexpr std::size_t kMostHistory = 2000;
 
 }  // namespace
 
 // ---- a leg begins
 
-void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg) {
+/// `record_received`: the receive of the peer's record, where one is posted on the leg already.
+void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* record_received) {
   leg_ = std::move(leg);
   moved_ = true;
   memories_.use(leg_.get());
   record_out_ = record().encode();
-  record_received_ = leg_->post_receive(record_in_);
+  record_received_ = record_received != nullptr ? record_received : leg_->post_receive(record_in_);
   receives_on_leg_ = 1;
   record_sent_ = leg_->post_send(record_out_);
   patience_ = Deadline::after(local().idle_timeout * kOwnersFactor, *local().clock);
@@ -56,6 +54,12 @@ bool FailoverConnection::hear_record() {
   if (outcome == Outcome::kPending) return false;
   record_received_ = nullptr;
   if (outcome == Outcome::kFailed) return false;
+  take_record(bytes);
+  return true;
+}
+
+/// record_in_ holds it.
+void FailoverConnection::take_record(std::size_t bytes) {
   const FailoverRecord heard = FailoverRecord::decode(std::span(record_in_).first(bytes));
   // The connecting end knows the names of the peer's NICs besides, which the record leaves out.
   if (connecting())
@@ -64,7 +68,6 @@ bool FailoverConnection::hear_record() {
     peer_ = heard.endpoint;
   peer_known_ = true;
   if (state_ == FailoverState::kAgreeing) agree(heard);
-  return true;
 }
 
 /// Both ends know now what is still to come.
@@ -76,11 +79,17 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
   if (!sound)
     fail(Cause::kRemote, "{}: the peer says that it has received messages that were never sent",
          description_);
-  std::uint64_t again = 0;
-  for (std::uint64_t sequence = std::min(heard.prefix, sends_.oldest()); sequence < posted; ++sequence) {
+  std::uint64_t again = 0, first = std::min(heard.prefix, sends_.oldest());
+  if (!kept_.empty()) first = std::min(first, kept_.begin()->first);
+  for (std::uint64_t sequence = first; sequence < posted; ++sequence) {
     Message* message = sends_.find(sequence);
     if (heard.has(sequence)) {
+      kept_.erase(sequence);
       if (message != nullptr && message->state != Message::State::kDone) finish_send(*message);
+      continue;
+    }
+    if (message == nullptr && kept_.contains(sequence)) {
+      ++again;
       continue;
     }
     if (message == nullptr) {
@@ -93,11 +102,16 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
       counts_.bytes_sent -= message->size;
     }
     message->state = Message::State::kWaiting;
+    kept_.erase(sequence);  // its own buffer is still there
     ++again;
   }
-  sends_.rewind();
+  sends_.rewind(first);
+  heard_ = heard;
   become(FailoverEvent::kAgreed);
   ++moves_;
+  if (Resumable* way = leg_->resumable())
+    for (const Resumable::PairOfNics& pair : way->nic_pairs())
+      absences_.returned({pair.nic, pair.peer_address}, local().clock->now());
   ++counts_.rejoins;
   counts_.replayed += again;
   local().log.warning(
@@ -125,16 +139,39 @@ std::string FailoverConnection::why_it_stays() {
              : "";
 }
 
-/// Leaves a leg that offers Resumable, for another.
+/// The leg, which offers Resumable, has failed.
 void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   if (const std::string stays = why_it_stays(); !stays.empty()) return give_up(cause, why + stays);
-  const bool fresh = state_ == FailoverState::kUp;
+  const std::vector<Resumable::PairOfNics> pairs = leg_->resumable()->nic_pairs();
+  const bool known = std::ranges::any_of(pairs, &Resumable::PairOfNics::failed);
+  // The peer leaves it first for the one that this end makes beside it, which then goes on.
+  if (!known && returning_) return leave_leg(kReturns);
   history_ += fmt::format("; leg {} over {}, {} -> {}: {}", leg_number_, leg_->route().transport,
                           leg_->route().local_nic, leg_->route().peer_nic, why);
-  for (std::string& nic : leg_->resumable()->nics())
-    if (std::ranges::find(failed_nics_, nic) == failed_nics_.end()) failed_nics_.push_back(std::move(nic));
+  if (history_.size() > kMostHistory)
+    history_.erase(0, history_.find("; leg", history_.size() - kMostHistory));
+  note_failed_nics(pairs, known);
   local().log.warning("{}: {}; it goes on over another way", description_, why);
-  if (fresh) {
+  ++counts_.breaks;
+  leave_leg(why);
+  if (connecting() && !peer_known_)
+    give_up(cause, "it cannot go on over another way: the peer had not said yet whereto");
+}
+
+/// Where it is not `known` which of the pairs have failed, all may have.
+void FailoverConnection::note_failed_nics(const std::vector<Resumable::PairOfNics>& pairs, bool known) {
+  failed_label_ = leg_number_;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i].failed) failed_label_ |= std::uint64_t{1} << (kFailedPairsShift + i);
+    if (pairs[i].failed || !known)
+      absences_.failed({pairs[i].nic, pairs[i].peer_address}, local().clock->now());
+  }
+  drop_beside();
+  attempt_.reset();
+}
+
+void FailoverConnection::leave_leg(const std::string& why) {
+  if (state_ == FailoverState::kUp) {
     moved_because_ = why;
     since_ = local().clock->now();
     // The connecting end finds out by itself whether the peer's host is there. The other waits for what that
@@ -143,25 +180,28 @@ void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   }
   become(FailoverEvent::kLegLost);
   drop_leg();
-  if (connecting() && !peer_known_)
-    return give_up(cause, "it cannot go on over another way: the peer had not said yet whereto");
-  ++counts_.breaks;
-  attempt_.reset();
   try_again_ = connecting() || !peer_knows_ ? TimePoint{} : local().clock->now() + kAskAgain;
 }
 
 /// Ends the leg. Afterwards nothing touches the buffers of what is not done.
 void FailoverConnection::drop_leg() noexcept {
   if (leg_ == nullptr) return;
-  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> early;
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> early, unsure;
+  const auto note_in = [](auto& list) {
+    return [&list](std::uint64_t sequence, std::span<const std::byte> bytes) {
+      list.emplace_back(sequence, std::vector<std::byte>(bytes.begin(), bytes.end()));
+    };
+  };
   Resumable* way = leg_->resumable();
   if (way != nullptr && (state_ == FailoverState::kMoving || way->path_failed())) {
-    way->fence([&](std::uint64_t sequence, std::span<const std::byte> bytes) {
-      early.emplace_back(sequence, std::vector<std::byte>(bytes.begin(), bytes.end()));
-    });
+    way->fence(note_in(early), note_in(unsure));
   }
   collect(sends_);
   collect(receives_);
+  collect_kept();
+  // The first is the record.
+  for (auto& [sequence, bytes] : unsure)
+    if (sequence > 0) kept_[heard_.lacking(sequence - 1)].bytes = std::move(bytes);
   // The peer's record may be among what has come last.
   if (state_ == FailoverState::kMoving) guarded([&] { hear_record(); });
   std::uint64_t taken = 0;
@@ -174,6 +214,10 @@ void FailoverConnection::drop_leg() noexcept {
   counts_.receive_stalls += last.receive_stalls;
   counts_.send_stalled += last.send_stalled;
   counts_.receive_stalled += last.receive_stalled;
+  counts_.retransmitted += last.retransmitted;
+  counts_.replayed += last.replayed;
+  counts_.breaks += last.breaks;
+  counts_.rejoins += last.rejoins;
   memories_.use(nullptr);
   record_sent_ = record_received_ = nullptr;
   leg_.reset();
@@ -189,6 +233,11 @@ void FailoverConnection::collect(FailoverWindow& window) noexcept {
     if (leg_->test(message->on_leg, bytes) == Outcome::kDone)
       &window == &sends_ ? finish_send(*message) : finish_receive(*message, bytes);
   }
+}
+
+void FailoverConnection::collect_kept() noexcept {
+  look_at_kept();
+  for (auto& [sequence, kept] : kept_) kept.on_leg = nullptr;
 }
 
 /// Keeps the message that would have gone into the receive which is `place` places behind those on the leg,
@@ -212,153 +261,9 @@ void FailoverConnection::give_up(Cause cause, const std::string& why) noexcept {
   state_ = *next_state(state_, FailoverEvent::kGivenUp);
   local().log.trace("{}", error_->what());
   attempt_.reset();
+  drop_beside();
   drop_leg();
   listener_.reset();  // a peer that is still at it hears that the connection is gone
-}
-
-// ---- the next leg
-
-/// Takes what the peer has connected to this connection's own listener.
-void FailoverConnection::look_for_arrivals() {
-  while (auto arrived = listener_->accept()) {
-    const std::uint64_t number = arrived->label();
-    if (connecting()) {
-      // The stream says by its label which leg has failed, and nothing else.
-      if (number == leg_number_ && leg_ != nullptr && leg_->resumable() != nullptr)
-        lose_leg(Cause::kRemote, "the peer says that its end of the way has failed");
-      if (error_) return;
-      continue;
-    }
-    if (number <= leg_number_) continue;
-    if (leg_ != nullptr) {
-      if (leg_->resumable() == nullptr)
-        return give_up(Cause::kRemote, "the peer has left a way on which messages may be that count as sent");
-      lose_leg(Cause::kRemote, "the peer has left this way");
-      if (error_) return;
-    }
-    leg_number_ = number;
-    attempt_.reset();
-    become(FailoverEvent::kLegMade);
-    begin_leg(std::move(arrived));
-  }
-}
-
-/// kMoving. True if anything moved.
-bool FailoverConnection::make_next_leg() {
-  const TimePoint now = local().clock->now();
-  try {
-    if (!connecting()) {
-      if (peer_known_ && now >= try_again_) tell_peer();
-      if (patience_.passed()) give_up(Cause::kTimeout, "the peer made no other way");
-      return false;
-    }
-    if (attempt_ == nullptr) {
-      if (now < try_again_) return false;
-      ConnectOptions options = options_;
-      options.deadline = std::min(kLongestAttempt, patience_.remaining());
-      std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, failed_nics_);
-      for (bootstrap::Way& way : ways) way.options.label = ++most_number_;
-      attempt_ = std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
-    }
-    auto leg = attempt_->poll();
-    if (!leg) return false;
-    attempt_.reset();
-    leg_number_ = leg->label();
-    become(FailoverEvent::kLegMade);
-    begin_leg(std::move(leg));
-    return true;
-  } catch (const Error& error) {
-    attempt_.reset();
-    // Other causes do not go by themselves; a peer that has given up is among them.
-    const bool again = error.cause() == Cause::kTimeout || error.cause() == Cause::kSystem;
-    if (!again || patience_.passed()) {
-      give_up(error.cause(), error.what());
-      return true;
-    }
-    try_again_ = now + kPause;
-    return false;
-  }
-}
-
-/// Has the connecting end notice that the leg has failed: it may only receive, and then notices nothing.
-/// Throws kRemote where that end has given up.
-void FailoverConnection::tell_peer() {
-  if (attempt_ == nullptr) {
-    ConnectOptions options = options_;
-    options.label = leg_number_;
-    options.deadline = std::min(kLongestAttempt, patience_.remaining());
-    std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, failed_nics_);
-    std::erase_if(ways, [](const bootstrap::Way& way) { return way.carrier != Carrier::kTcp; });
-    if (ways.empty()) return;  // there is no way to say it
-    attempt_ = std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
-  }
-  if (!attempt_->poll()) return;
-  attempt_.reset();
-  try_again_ = local().clock->now() + kAskAgain;
-}
-
-// ---- where connections begin
-
-namespace {
-
-bool goes_on(Connection& connection) {
-  return connection.route().resumable && connection.resumable() != nullptr;
-}
-
-class FailoverConnecting final : public Connecting {
- public:
-  FailoverConnecting(std::unique_ptr<Connecting> beneath, LegMaker maker, Endpoint peer,
-                     ConnectOptions options)
-      : beneath_(std::move(beneath)),
-        maker_(std::move(maker)),
-        peer_(std::move(peer)),
-        options_(std::move(options)) {}
-  std::unique_ptr<Connection> poll() override {
-    auto made = beneath_->poll();
-    if (!made || !goes_on(*made)) return made;
-    return std::make_unique<FailoverConnection>(std::move(made), maker_,
-                                                FailoverConnection::Side::kConnecting, peer_, options_);
-  }
-  void append_wait_handles(std::vector<pollfd>& handles) const override {
-    beneath_->append_wait_handles(handles);
-  }
-
- private:
-  std::unique_ptr<Connecting> beneath_;
-  LegMaker maker_;
-  Endpoint peer_;
-  ConnectOptions options_;
-};
-
-class FailoverListener final : public Listener {
- public:
-  FailoverListener(std::unique_ptr<Listener> beneath, LegMaker maker)
-      : beneath_(std::move(beneath)), maker_(std::move(maker)) {}
-  const Endpoint& endpoint() const noexcept override { return beneath_->endpoint(); }
-  std::unique_ptr<Connection> accept() override {
-    auto made = beneath_->accept();
-    if (!made || !goes_on(*made)) return made;
-    return std::make_unique<FailoverConnection>(std::move(made), maker_, FailoverConnection::Side::kAccepting,
-                                                Endpoint(), ConnectOptions());
-  }
-  void append_wait_handles(std::vector<pollfd>& handles) const override {
-    beneath_->append_wait_handles(handles);
-  }
-
- private:
-  std::unique_ptr<Listener> beneath_;
-  LegMaker maker_;
-};
-
-}  // namespace
-
-std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
-                                         const Endpoint& peer, const ConnectOptions& options) {
-  return std::make_unique<FailoverConnecting>(std::move(connecting), std::move(maker), peer, options);
-}
-
-std::unique_ptr<Listener> failing_over(std::unique_ptr<Listener> listener, LegMaker maker) {
-  return std::make_unique<FailoverListener>(std::move(listener), std::move(maker));
 }
 
 }  // namespace tombolo::transport

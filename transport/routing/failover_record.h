@@ -17,7 +17,7 @@ namespace tombolo::transport {
 /// shows each byte.
 struct FailoverRecord {
   static constexpr std::size_t kBytes = 1024;
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
   /// Messages before `prefix` have been received, and of those after it the ones whose bit is set.
   static constexpr std::size_t kBits = 2 * kRequestsPerDirection;
 
@@ -27,6 +27,13 @@ struct FailoverRecord {
 
   bool has(std::uint64_t sequence) const noexcept {
     return sequence < prefix || (sequence - prefix < kBits && beyond[sequence - prefix]);
+  }
+
+  /// The n-th message, from 0, that has not been received.
+  std::uint64_t lacking(std::uint64_t n) const noexcept {
+    for (std::size_t i = 0; i < kBits; ++i)
+      if (!beyond[i] && n-- == 0) return prefix + i;
+    return prefix + kBits + n;
   }
 
   std::vector<std::byte> encode() const;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "transport/transitions.h"
+
 namespace tombolo::transport {
 
 enum class FailoverState : std::uint8_t {
@@ -18,16 +20,13 @@ enum class FailoverState : std::uint8_t {
 };
 
 enum class FailoverEvent : std::uint8_t {
-  kLegLost,  ///< the leg's NICs have failed, at this end or at the other
+  kLegLost,  ///< the leg's NICs have failed, at this end or at the other, or it is left for better ones
   kLegMade,  ///< another leg is connected
   kAgreed,   ///< the other end's record has come over it
   kGivenUp,  ///< no way is left, or the failure is not of a way
 };
 
-struct FailoverTransition {
-  FailoverEvent event;
-  FailoverState from, to;
-};
+using FailoverTransition = Transition<FailoverState, FailoverEvent>;
 inline constexpr std::array kFailoverTransitions = {
     FailoverTransition{FailoverEvent::kLegLost, FailoverState::kUp, FailoverState::kMoving},
     FailoverTransition{FailoverEvent::kLegLost, FailoverState::kAgreeing, FailoverState::kMoving},
@@ -40,9 +39,7 @@ inline constexpr std::array kFailoverTransitions = {
 
 /// The state that follows; nothing where the event is impossible in this state.
 constexpr std::optional<FailoverState> next_state(FailoverState from, FailoverEvent event) noexcept {
-  for (const FailoverTransition& one : kFailoverTransitions)
-    if (one.from == from && one.event == event) return one.to;
-  return std::nullopt;
+  return next_in(kFailoverTransitions, from, event);
 }
 
 constexpr const char* to_text(FailoverState state) noexcept {

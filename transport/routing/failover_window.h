@@ -1,6 +1,7 @@
 // The messages of one direction of a connection that outlives its legs.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -84,8 +85,8 @@ class FailoverWindow {
   /// Messages before this one were given to the leg, or need not be.
   std::uint64_t fed() const noexcept { return fed_; }
   void feed_on() noexcept { ++fed_; }
-  /// A leg has gone: what is not done begins again.
-  void rewind() noexcept { fed_ = oldest_; }
+  /// A leg has gone: what is not done begins again, and of what was handed back all from `first` on.
+  void rewind(std::uint64_t first = UINT64_MAX) noexcept { fed_ = std::min(first, oldest_); }
 
  private:
   FailoverMessage*& slot(std::uint64_t sequence) noexcept { return slots_[sequence % kRequestsPerDirection]; }

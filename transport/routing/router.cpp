@@ -105,6 +105,7 @@ struct Router::State {
     acceptor->check_process();
     return acceptor;
   }
+  LegMaker leg_maker() { return {listening(), ways, options.return_after}; }
 };
 
 Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
@@ -168,7 +169,7 @@ std::unique_ptr<Listener> Router::listen() {
          state_->self.host, state_->options.host.nics.size());
   }
   return traced(failing_over(std::make_unique<bootstrap::AuthenticatingListener>(state_->listening()),
-                             {state_->listening(), state_->ways}),
+                             state_->leg_maker()),
                 state_->local->meters->tracer());
 }
 
@@ -177,7 +178,7 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
   // Where there is no other way there is nothing to take the messages on.
   if (ways.size() == 1) ways.front().route.resumable = false;
   auto best = std::make_unique<BestConnecting>(state_->listening(), std::move(ways));
-  return traced(failing_over(std::move(best), {state_->listening(), state_->ways}, peer, options),
+  return traced(failing_over(std::move(best), state_->leg_maker(), peer, options),
                 state_->local->meters->tracer());
 }
 

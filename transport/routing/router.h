@@ -96,6 +96,8 @@ struct RouterOptions {
   /// A connection over RDMA is taken on over another way when its NICs fail, where both ends want that.
   /// (TOMBOLO_FAILOVER=on|off)
   bool failover = true;
+  /// How long a NIC that is back has to stay so at first, before a connection that left it returns to it.
+  Duration return_after = std::chrono::seconds(1);
   /// Of all packets that connections of this router send (IP_TOS, IPV6_TCLASS, and instead of
   /// `rdma.traffic_class`); -1: the kernel's, and that of `rdma`.
   int traffic_class = -1;

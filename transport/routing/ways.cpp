@@ -1,6 +1,7 @@
 #include "transport/routing/ways.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "transport/sockets/socket.h"
@@ -17,15 +18,21 @@ bool leaves_by(const Offer& local, const Offer& peer) {
 }  // namespace
 
 std::vector<bootstrap::Way> Ways::to(const Endpoint& peer, const ConnectOptions& options,
-                                     const std::vector<std::string>& without) const {
+                                     const std::vector<NicPairName>& without) const {
   if (!without.empty()) {
-    Endpoint rest = self_;
-    std::erase_if(rest.offers,
-                  [&](const Offer& offer) { return std::ranges::find(without, offer.nic) != without.end(); });
-    try {
-      return among(rest, peer, options);
-    } catch (const Error&) {
-      // They are all that there is, and may come back.
+    Endpoint rest = self_, peers_rest = peer;
+    std::erase_if(rest.offers, [&](const Offer& offer) {
+      return std::ranges::find(without, offer.nic, &NicPairName::nic) != without.end();
+    });
+    std::erase_if(peers_rest.offers, [&](const Offer& offer) {
+      return std::ranges::find(without, offer.address, &NicPairName::peer_address) != without.end();
+    });
+    for (const Endpoint* there : {&std::as_const(peers_rest), &peer}) {
+      try {
+        return among(rest, *there, options);
+      } catch (const Error&) {
+        // They are all that there is, and may come back.
+      }
     }
   }
   return among(self_, peer, options);

@@ -1,12 +1,15 @@
 // The ways to a peer, best first, and the attempt to connect by one after the other.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/local.h"
 #include "transport/bootstrap/way.h"
+#include "transport/routing/nic_pair_absences.h"
 #include "transport/routing/router.h"
 
 namespace tombolo::transport {
@@ -18,11 +21,16 @@ class Ways {
   Ways(std::shared_ptr<const bootstrap::Local> local, Endpoint self, Policy policy)
       : local_(std::move(local)), self_(std::move(self)), policy_(std::move(policy)) {}
 
-  /// The ways to the peer. NICs of this end that `without` names are left out where another way remains
-  /// without them. A connection by a way whose route says `resumable` can be taken on over another of them.
+  /// The ways to the peer. The NICs of the pairs that `without` names are left out at both ends where another
+  /// way remains without them: it is not known at which end a pair has failed. A connection by a way whose
+  /// route says `resumable` can be taken on over another of them.
   /// Throws as choose() does.
   std::vector<bootstrap::Way> to(const Endpoint& peer, const ConnectOptions& options,
-                                 const std::vector<std::string>& without = {}) const;
+                                 const std::vector<NicPairName>& without = {}) const;
+  /// Whether that NIC of this end works at the moment, as far as the transports know.
+  bool ready(const std::string& nic) const noexcept {
+    return std::ranges::all_of(local_->backends, [&](const auto& one) { return one->ready(nic); });
+  }
 
  private:
   std::vector<bootstrap::Way> among(const Endpoint& self, const Endpoint& peer,

@@ -15,6 +15,14 @@ namespace {
 // the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
 constexpr std::size_t kFetchFrom = 32 * 1024;
 
+// Turns in which nothing moves take some 40 ns each, and a yield with a switch to another process 2 us.
+constexpr unsigned kTurnsToGiveWay = 64;
+
+/// One more than the number of the processor on which this runs; 0: not known.
+std::uint32_t this_processor() noexcept {
+  return static_cast<std::uint32_t>(kernel().sched_getcpu() + 1);
+}
+
 Record goodbye_record(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0) noexcept {
   return {0, RecordType::kGoodbye, static_cast<std::uint16_t>(reason), 0, size, capacity};
 }
@@ -81,12 +89,32 @@ bool ShmConnection::progress() noexcept {
   bool moved = announced_ > fetched_seen_ && notice_fetched();
   if (next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= receive_all();
+  if (!moved) give_way();
   if (!count_turn(moved) || error_) return moved;
   look_at_channel();
   if (error_) return moved;
   if (const std::string why = stalled(); !why.empty())
     fail_with(Cause::kTimeout, why, GoodbyeReason::kTimeout);
   return moved;
+}
+
+/// Leaves the processor to the peer, which may need this very one to go on. A peer that only sends on this
+/// connection may have said nothing of its own.
+void ShmConnection::give_way() noexcept {
+  if (idle_turns() % kTurnsToGiveWay != kTurnsToGiveWay - 1) return;
+  tell_processor();
+  if (peer_processor() == 0 || peer_processor() == this_processor()) kernel().sched_yield();
+}
+
+std::uint32_t ShmConnection::peer_processor() const noexcept {
+  return out_.reader_processor.load(std::memory_order_relaxed);
+}
+
+void ShmConnection::tell_processor() noexcept {
+  const std::uint32_t own = this_processor();
+  // The peer's cache keeps the line where nothing changes.
+  if (in_.reader_processor.load(std::memory_order_relaxed) != own)
+    in_.reader_processor.store(own, std::memory_order_relaxed);
 }
 
 /// Whether the rest of the message at next_ may be left for the peer to read.
@@ -133,16 +161,13 @@ bool ShmConnection::may_send(const PostedRequest& request) const noexcept {
 
 bool ShmConnection::send_part_of_large(const PostedRequest& request) noexcept {
   if (agreed_.fetch == Fetch::kAlways)
-    return may_announce() && (announce_part(request, kFetchPart) || write_part(request));
-  const WayChoice::Choice choice =
-      book_->choice.next(book_->into_ring.value(), out_.copy_cost.load(std::memory_order_relaxed),
-                         out_.read_cost.load(std::memory_order_relaxed));
+    return may_announce() && (announce_part(request) || write_part(request));
+  const WayChoice::Choice choice = book_->choice.next(costs());
   const bool read = choice.way == WayChoice::Way::kRead;
   // Where the ring is the dearer way, a part rather waits for those that the peer has yet to fetch.
   if (read && !may_announce()) return false;
   const std::size_t before = next_offset_;
-  const std::size_t most = choice.trial ? WayChoice::kTrial : kFetchPart;
-  const bool sent = (read && announce_part(request, most)) || write_part(request);
+  const bool sent = (read && announce_part(request)) || write_part(request);
   if (sent) book_->choice.went(choice, next_offset_ - before);
   return sent;
 }
@@ -159,14 +184,17 @@ bool ShmConnection::write_part(const PostedRequest& request) noexcept {
   return true;
 }
 
-/// Leaves the next part, `most` bytes of it, for the peer to fetch; false where it cannot fetch it.
-bool ShmConnection::announce_part(const PostedRequest& request, std::size_t most) noexcept {
-  const std::size_t length = std::min(request.size - next_offset_, most);
+/// Leaves the next part for the peer to fetch; false where it cannot fetch it.
+bool ShmConnection::announce_part(const PostedRequest& request) noexcept {
+  const std::size_t length = std::min(request.size - next_offset_, kFetchPart);
+  const bool measured = length >= CopyCost::kLeast;
+  const TimePoint before = measured ? now() : TimePoint();
   std::byte* const begin = request.data + next_offset_;
   if (!fetchable({begin, length}) ||
       !writer_.write({0, RecordType::kFetch, 0, length, request.size, reinterpret_cast<std::uint64_t>(begin)},
                      nullptr))
     return false;
+  if (measured) book_->announcing.add(now() - before, length);
   next_offset_ += length;
   last_part_ = ++announced_;
   return true;
@@ -253,8 +281,16 @@ bool ShmConnection::receive_all() noexcept {
   return moved;
 }
 
-/// Tells the writer, which chooses the way, what this end's copies cost.
+/// What the writer, which chooses the way, knows of both ends.
+CopyCosts ShmConnection::costs() const noexcept {
+  return {book_->into_ring.value(), book_->announcing.value(), out_.copy_cost.load(std::memory_order_relaxed),
+          out_.read_cost.load(std::memory_order_relaxed),
+          peer_processor() != 0 && peer_processor() == this_processor()};
+}
+
+/// Tells the writer what this end's copies cost, and where they were made.
 void ShmConnection::tell_costs() noexcept {
+  tell_processor();
   in_.copy_cost.store(book_->out_of_ring.value(), std::memory_order_relaxed);
   in_.read_cost.store(book_->reading.value(), std::memory_order_relaxed);
 }

@@ -67,7 +67,7 @@ class ShmConnection final : public channel::ChannelConnection {
   bool send_part(PostedRequest& request, TurnBudget& budget) noexcept;
   bool send_part_of_large(const PostedRequest& request) noexcept;
   bool write_part(const PostedRequest& request) noexcept;
-  bool announce_part(const PostedRequest& request, std::size_t most) noexcept;
+  bool announce_part(const PostedRequest& request) noexcept;
   bool may_send(const PostedRequest& request) const noexcept;
   bool is_large(const PostedRequest& request) const noexcept;
   bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
@@ -77,7 +77,11 @@ class ShmConnection final : public channel::ChannelConnection {
   void finish_receive(PostedRequest& request) noexcept {
     ChannelConnection::finish_receive(incoming_.oldest(), request, std::min(request.moved, request.size));
   }
+  CopyCosts costs() const noexcept;
   void tell_costs() noexcept;
+  void tell_processor() noexcept;
+  std::uint32_t peer_processor() const noexcept;
+  void give_way() noexcept;
   void wake_peer() noexcept;
   void look_at_channel() noexcept;
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept;

@@ -38,6 +38,13 @@ class CopyCost {
   std::atomic<std::uint32_t> value_{0};
 };
 
+/// What a byte costs the two ends by each way, in picoseconds; 0: not known.
+struct CopyCosts {
+  std::uint32_t into_ring = 0, announcing = 0;  ///< the writer
+  std::uint32_t out_of_ring = 0, reading = 0;   ///< the reader
+  bool in_turns = false;                        ///< both run on one processor, so that no copies overlap
+};
+
 /// Which way the next part of a large message takes. Any thread may use it.
 class WayChoice {
  public:
@@ -48,25 +55,37 @@ class WayChoice {
     double share = 1;    ///< of all bytes, that is to go through the ring
   };
 
-  /// Now and then a part takes the way that nothing else takes, because what copies cost changes, as when a
-  /// virtual machine's processors are moved: of so many bytes kTrial.
-  static constexpr std::size_t kTryEvery = std::size_t{16} << 20;
-  static constexpr std::size_t kTrial = std::size_t{64} << 10;
+  /// Now and then some parts take the way that nothing else takes, because what copies cost changes, as when
+  /// a virtual machine's processors are moved: after so many bytes kTrial. A single part would say little:
+  /// until messages come from the same buffers again, these, and what the kernel knows of them, are not in
+  /// the caches, and to read them takes two to three times as long.
+  static constexpr std::size_t kTryEvery = std::size_t{2} << 30;
+  static constexpr std::size_t kTrial = std::size_t{16} << 20;
 
-  /// The share of the bytes that is to go through the ring, so that the two ends together take least. Of a
-  /// byte there the writer's copy costs `in` and the reader's `out`, at the same time as other bytes; a byte
-  /// that is read costs the reader `read` and the writer nothing. Where both ends are busy all the time, the
-  /// share s obeys s * in = s * out + (1 - s) * read. 0: a cost is not known.
-  static double share_of_ring(std::uint32_t in, std::uint32_t out, std::uint32_t read) noexcept {
-    if (in == 0 || out == 0 || read == 0) return 1;
-    if (out >= read) return 0;
-    const double share = static_cast<double>(read) / (static_cast<double>(in) + read - out);
+  /// The share of the bytes that is to go through the ring, so that all take the least time. In turns that is
+  /// the sum of what the two ends do, of which one way alone makes the least. Else it is what the end does
+  /// that has more to do, and both ends are busy all the time where the share s obeys
+  /// s * into_ring + (1 - s) * announcing = s * out_of_ring + (1 - s) * reading.
+  /// 1 where a cost is not known.
+  static double share_of_ring(const CopyCosts& costs) noexcept {
+    if (costs.into_ring == 0 || costs.out_of_ring == 0 || costs.reading == 0) return 1;
+    const double in = costs.into_ring, announcing = costs.announcing, out = costs.out_of_ring,
+                 reading = costs.reading;
+    if (costs.in_turns) return in + out <= announcing + reading ? 1 : 0;
+    const auto slower_end = [&](double share) {
+      return std::max(share * in + (1 - share) * announcing, share * out + (1 - share) * reading);
+    };
+    double best = slower_end(1) <= slower_end(0) ? 1 : 0;
+    if (const double apart = (in - announcing) + (reading - out); apart != 0) {
+      const double share = (reading - announcing) / apart;
+      if (share > 0 && share < 1 && slower_end(share) < slower_end(best)) best = share;
+    }
     // What a small share of the other way could save, its own beginnings cost.
-    return share > 0.875 ? 1 : share < 0.125 ? 0 : share;
+    return best > 0.875 ? 1 : best < 0.125 ? 0 : best;
   }
-  Choice next(std::uint32_t in, std::uint32_t out, std::uint32_t read) const noexcept {
+  Choice next(const CopyCosts& costs) const noexcept {
     Choice choice;
-    choice.share = share_of_ring(in, out, read);
+    choice.share = share_of_ring(costs);
     const bool alone = choice.share == 0 || choice.share == 1;
     choice.trial = alone && since_.load(std::memory_order_relaxed) >= kTryEvery;
     const bool ring =
@@ -78,8 +97,8 @@ class WayChoice {
   void went(const Choice& choice, std::size_t bytes) noexcept {
     if (choice.share == 0 || choice.share == 1) {
       excess_.store(0, std::memory_order_relaxed);
-      since_.store(choice.trial ? 0 : since_.load(std::memory_order_relaxed) + bytes,
-                   std::memory_order_relaxed);
+      const std::size_t since = since_.load(std::memory_order_relaxed) + bytes;
+      since_.store(since >= kTryEvery + kTrial ? 0 : since, std::memory_order_relaxed);
       return;
     }
     const double due = choice.share * static_cast<double>(bytes);
@@ -96,7 +115,7 @@ class WayChoice {
 /// What this process knows of its copies to and from one other process. All their connections share it: they
 /// use the same caches, and what one has learned another need not pay for.
 struct CopyBook {
-  CopyCost into_ring, out_of_ring, reading;
+  CopyCost into_ring, announcing, out_of_ring, reading;
   WayChoice choice;
 
   /// The one for that process, as long as any connection has it.

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
+#include "base/randomized_test.h"
+
 namespace tombolo::transport::shm {
 namespace {
 
@@ -29,46 +34,80 @@ TEST(ShmCopyCost, IsTheMeanOfWhatCopiesTakeButForOneThatTakesVeryLong) {
   EXPECT_EQ(cost.value(), 1u) << "known, whatever the clock says";
 }
 
-// Nothing disturbs a copy so that it takes less time.
 TEST(ShmCopyBook, IsSharedByTheConnectionsToOneProcess) {
   const auto one = CopyBook::of(17), again = CopyBook::of(17), other = CopyBook::of(18);
   EXPECT_EQ(one, again);
   EXPECT_NE(one, other);
 }
 
-/// Bytes of a gibibyte that go through the ring.
-std::size_t through_ring(std::uint32_t in, std::uint32_t out, std::uint32_t read) {
-  constexpr std::size_t kAll = std::size_t{1} << 30, kPart = 64 * 1024;
+constexpr std::size_t kBytes = std::size_t{8} << 30, kTrials = 5 * WayChoice::kTrial;
+
+/// Of so many bytes those that go through the ring.
+std::size_t through_ring(const CopyCosts& costs) {
+  constexpr std::size_t kPart = 64 * 1024;
   WayChoice choice;
   std::size_t ring = 0;
-  for (std::size_t sent = 0; sent < kAll; sent += kPart) {
-    const WayChoice::Choice next = choice.next(in, out, read);
+  for (std::size_t sent = 0; sent < kBytes; sent += kPart) {
+    const WayChoice::Choice next = choice.next(costs);
     if (next.way == Way::kRing) ring += kPart;
     choice.went(next, kPart);
   }
   return ring;
 }
 
+struct Case {
+  CopyCosts costs;
+  const char* why;
+};
+
 TEST(ShmWayChoice, TakesTheCheaperWayAndTriesTheOther) {
-  constexpr std::size_t kAll = std::size_t{1} << 30, kFew = 65 * WayChoice::kTrial;
-  for (const auto& [in, out, read] :
-       {std::tuple(1u, 2u, 3u), {1u, 1u, 3u}, {10u, 11u, 12u}, {0u, 2u, 1u}, {9u, 9u, 0u}, {0u, 9u, 1u}}) {
-    EXPECT_GE(through_ring(in, out, read), kAll - kFew) << in << ' ' << out << ' ' << read;
-    EXPECT_LT(through_ring(in, out, read), kAll) << "the other way is tried";
+  for (const auto& [costs, why] : {Case{{1, 0, 2, 3}, "both copies overlap"},
+                                   {{1, 0, 1, 3}, "both copies overlap"},
+                                   {{10, 0, 11, 12}, "both copies overlap"},
+                                   {{2, 3, 2, 2}, "the test of the memory takes longer than a copy"},
+                                   {{1, 0, 2, 3, true}, "the sums are equal"},
+                                   {{2, 1, 2, 4, true}, "the sum is lower"},
+                                   {{0, 0, 2, 1}, "not known"},
+                                   {{9, 0, 9, 0}, "not known"},
+                                   {{0, 0, 9, 1, true}, "not known"}}) {
+    EXPECT_GE(through_ring(costs), kBytes - kTrials) << why << ": " << costs.into_ring;
+    EXPECT_LT(through_ring(costs), kBytes) << "the other way is tried";
   }
-  for (const auto& [in, out, read] : {std::tuple(4u, 3u, 3u), {2u, 4u, 3u}}) {
-    EXPECT_LE(through_ring(in, out, read), kFew) << in << ' ' << out << ' ' << read;
-    EXPECT_GT(through_ring(in, out, read), 0u) << "the other way is tried";
+  for (const auto& [costs, why] : {Case{{4, 0, 3, 3}, "reading costs the reader no more"},
+                                   {{2, 0, 4, 3}, "reading costs the reader less"},
+                                   {{1, 0, 1, 1, true}, "in turns two copies take twice as long as one"},
+                                   {{2, 0, 2, 3, true}, "in turns the sum counts"}}) {
+    EXPECT_LE(through_ring(costs), kTrials) << why << ": " << costs.into_ring;
+    EXPECT_GT(through_ring(costs), 0u) << "the other way is tried";
   }
 }
 
 TEST(ShmWayChoice, UsesBothWaysWhereThatKeepsBothEndsBusy) {
-  constexpr double kAll = std::size_t{1} << 30;
-  EXPECT_DOUBLE_EQ(WayChoice::share_of_ring(4, 1, 3), 0.5);
-  for (const auto& [in, out, read] : {std::tuple(4u, 1u, 3u), {200u, 100u, 220u}, {900u, 100u, 300u}}) {
-    const double share = WayChoice::share_of_ring(in, out, read);
-    EXPECT_NEAR(share * in, share * out + (1 - share) * read, 1e-6);
-    EXPECT_NEAR(static_cast<double>(through_ring(in, out, read)) / kAll, share, 0.001);
+  EXPECT_DOUBLE_EQ(WayChoice::share_of_ring({4, 0, 1, 3}), 0.5);
+  for (const CopyCosts& costs :
+       {CopyCosts{4, 0, 1, 3}, {200, 0, 100, 220}, {900, 0, 100, 300}, {400, 50, 100, 300}}) {
+    const double share = WayChoice::share_of_ring(costs);
+    EXPECT_NEAR(share * costs.into_ring + (1 - share) * costs.announcing,
+                share * costs.out_of_ring + (1 - share) * costs.reading, 1e-6);
+    EXPECT_NEAR(static_cast<double>(through_ring(costs)) / kBytes, share, 0.001);
+  }
+}
+
+// No share is better than the chosen one by more than rounding a small one away may cost.
+TEST(ShmWayChoice, NoOtherShareTakesLessTime) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 10'000; ++round) {
+    const auto draw = [&](std::uint32_t least) { return least + static_cast<std::uint32_t>(random() % 500); };
+    const CopyCosts costs{draw(1), draw(0), draw(1), draw(1), random() % 3 == 0};
+    const auto time_of = [&](double share) {
+      const double writer = share * costs.into_ring + (1 - share) * costs.announcing;
+      const double reader = share * costs.out_of_ring + (1 - share) * costs.reading;
+      return costs.in_turns ? writer + reader : std::max(writer, reader);
+    };
+    const double chosen = time_of(WayChoice::share_of_ring(costs));
+    for (const double share : {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0})
+      EXPECT_LE(chosen, time_of(share) / 0.875 + 1e-6)
+          << costs.into_ring << ' ' << costs.announcing << ' ' << costs.out_of_ring << ' ' << costs.reading;
   }
 }
 

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "transport/descriptor.h"
 #include "transport/shm/peer_memory.h"
+#include "transport/shm/shared_memory.h"
 
 namespace tombolo::transport::shm {
 
@@ -34,6 +36,8 @@ struct Ring {
   /// What the reader's copies out of the ring cost, and its reading of the writer's memory (CopyCost).
   alignas(kLine) std::atomic<std::uint32_t> copy_cost;
   std::atomic<std::uint32_t> read_cost;
+  /// One more than the number of the processor on which the reader was last; 0: not known.
+  std::atomic<std::uint32_t> reader_processor;
   alignas(kLine) std::byte bytes[kRingBytes];
   alignas(kPage) std::byte area[kAreaBytes];
 };
@@ -52,23 +56,17 @@ struct Segment {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(Mapping&& other) noexcept : segment_(other.segment_) { other.segment_ = nullptr; }
-  Mapping& operator=(Mapping&& other) noexcept;
-  ~Mapping();
 
-  Segment* operator->() const noexcept { return segment_; }
-  explicit operator bool() const noexcept { return segment_ != nullptr; }
+  Segment* operator->() const noexcept { return reinterpret_cast<Segment*>(memory_.data()); }
+  explicit operator bool() const noexcept { return static_cast<bool>(memory_); }
 
-  /// Makes a new segment of zeros in a file without a name, sealed so that it cannot shrink under its
-  /// readers. It vanishes with its last user, however that process ends. Throws kSystem.
+  /// As SharedMemory's functions of these names, with the same errors.
   static Mapping create(Descriptor& file);
-  /// Maps the segment of another process, given that process's number for the file. Throws kUnsupported where
-  /// this process may not open it (another user, another PID namespace), or where it is not such a segment.
   static Mapping open(std::int64_t process, int descriptor);
 
  private:
-  explicit Mapping(int file);
-  Segment* segment_ = nullptr;
+  explicit Mapping(SharedMemory memory) : memory_(std::move(memory)) {}
+  SharedMemory memory_;
 };
 
 }  // namespace tombolo::transport::shm

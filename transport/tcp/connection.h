@@ -17,6 +17,7 @@
 #include "transport/bootstrap/local.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
+#include "transport/resumable.h"
 #include "transport/tcp/liveness.h"
 #include "transport/tcp/path/path_tuner.h"
 #include "transport/tcp/path/rate_limit.h"
@@ -59,7 +60,7 @@ struct SetUpResult {
   std::shared_ptr<bootstrap::Inbox> inbox = {};
 };
 
-class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
+class TcpConnection final : public HostMemoryConnection, public Resumable, private bootstrap::Progressable {
  public:
   /// Where the system refuses what it needs, the connecting end throws, and the accepting end makes a
   /// connection that has failed: its peer has the reply and counts on it.
@@ -80,6 +81,16 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   const Route& route() const noexcept override { return route_; }
   bool peer_ended() const noexcept override;
   Statistics statistics() const noexcept override { return meter_->statistics(); }
+  /// It mends failures of its path itself. Its messages go on over another way only where the two ends leave
+  /// it for a better one.
+  Resumable* resumable() noexcept override { return this; }
+  bool path_failed() const noexcept override {
+    const Turns::Turn turn(turns_, Turns::Of::kLook);
+    return shutdown_.left_for_another();
+  }
+  std::vector<PairOfNics> nic_pairs() const override { return {}; }
+  void peer_says_failed(std::uint64_t /*pairs*/) noexcept override {}
+  void fence(const Take& early, const Take& unsure) noexcept override;
 
  private:
   bool advance() noexcept;
@@ -224,6 +235,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   unsigned skipped_reads_ = 0, passes_ = 0;
   bool dialing_ = false;
+  bool fenced_ = false;
   std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};
   std::string trouble_;    // why the stream that broke last did so

@@ -168,6 +168,7 @@ void TcpConnection::ask(TimePoint now) {
     ask_after_ = now + kAskAgain;
     last_dial_ = error.what();
     if (error.cause() == Cause::kRemote) {
+      shutdown_.note_left_for_another();
       fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
                 {});
     }

@@ -36,6 +36,7 @@ void TcpConnection::check_fault() {
           GoodbyeReason::kMalformed, {});
       return;
     case Receiver::Fault::kPeerFailed:
+      if (header.reason == GoodbyeReason::kPathFailed) shutdown_.note_left_for_another();
       fail_with(Cause::kRemote, peer_closed(header.reason, header.total, header.offset),
                 GoodbyeReason::kFailed, {});
       return;
@@ -63,8 +64,10 @@ void TcpConnection::check_timeouts(TimePoint now) {
 }
 
 void TcpConnection::fail_closed() {
-  if (const std::string& how = shutdown_.how_peer_left(); !how.empty())
+  if (const std::string& how = shutdown_.how_peer_left(); !how.empty()) {
+    shutdown_.note_left_for_another();
     return fail_with(Cause::kRemote, how, GoodbyeReason::kFailed, {});
+  }
   fail_with(Cause::kRemote, peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
 }
 
@@ -92,6 +95,16 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     if (stream.live()) kernel().shutdown(stream.socket(), SHUT_RDWR);
   }
   acceptor_->close_connection(hello_.connection, side());
+}
+
+/// A chunk goes into a receive only, so that none has come early.
+void TcpConnection::fence(const Take& /*early*/, const Take& unsure) noexcept {
+  const Turns::Turn turn(turns_);
+  if (fenced_) return;
+  fenced_ = true;
+  shutdown_.note_left_for_another();
+  fail_with(Cause::kAborted, "its messages go on over another way", GoodbyeReason::kPathFailed, {});
+  guarded([&] { sender_.for_each_in_doubt(unsure); });
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "transport/request_pool.h"
 #include "transport/tcp/replay_buffer.h"
@@ -86,6 +87,16 @@ class Sender {
   /// `in_doubt`: the peer may drop the stream's present epoch, so that this holds for all that it has not
   /// acknowledged.
   bool owes(const Stream& stream, bool in_doubt) const noexcept;
+
+  /// Calls take(sequence, bytes) for each message whose request is done and which the peer has not
+  /// acknowledged, in order; the bytes are the copy. Only once nothing is written any more.
+  template <typename Take>
+  void for_each_in_doubt(Take&& take) const {
+    for (std::uint64_t sequence = oldest_; sequence != posted_; ++sequence) {
+      const Message& one = messages_[sequence % kMessages];
+      if (one.request == nullptr && !one.finished) take(sequence, std::span(one.data, one.size));
+    }
+  }
 
   /// Messages of any size are copied, up to so many bytes in all. For long paths, where a request that waits
   /// for its acknowledgement costs a round trip. Only before the first message is posted.

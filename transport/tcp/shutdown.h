@@ -47,6 +47,11 @@ class Shutdown {
   bool complete(std::size_t live, bool answer_due) const noexcept {
     return peer_left() && live == 0 && !answer_due;
   }
+  /// The peer has left it for another way, or knows it no more, which may mean that. Whoever carries its
+  /// messages on finds out, since a peer that is gone makes no other way.
+  void note_left_for_another() noexcept { left_for_another_ = true; }
+  bool left_for_another() const noexcept { return left_for_another_ && failed(); }
+
   /// Fails the connection. False where it had failed before: the first failure counts.
   bool fail(Cause cause, std::string text);
   /// Why it failed; null while it has not.
@@ -70,6 +75,7 @@ class Shutdown {
  private:
   State state_ = State::kOpen;
   std::string how_peer_left_;
+  bool left_for_another_ = false;
   std::optional<Error> error_;
   TimePoint flush_until_{};
   Duration longest_quiet_{};

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "transport/transitions.h"
+
 namespace tombolo::transport::tcp {
 
 /// Those without a socket come first. Attempts to open a stream are no state of it: they also run beside a
@@ -32,10 +34,7 @@ enum class StreamEvent : std::uint8_t {
   kEnded,       ///< the peer's kernel has ended it, and no goodbye came
 };
 
-struct StreamTransition {
-  StreamEvent event;
-  StreamState from, to;
-};
+using StreamTransition = Transition<StreamState, StreamEvent>;
 inline constexpr std::array kStreamTransitions = {
     StreamTransition{StreamEvent::kJoined, StreamState::kWanted, StreamState::kLive},
     StreamTransition{StreamEvent::kJoined, StreamState::kBroken, StreamState::kLive},
@@ -54,9 +53,7 @@ inline constexpr std::array kStreamTransitions = {
 
 /// The state that follows; nothing where the event is impossible in this state.
 constexpr std::optional<StreamState> next_state(StreamState from, StreamEvent event) noexcept {
-  for (const StreamTransition& one : kStreamTransitions)
-    if (one.from == from && one.event == event) return one.to;
-  return std::nullopt;
+  return next_in(kStreamTransitions, from, event);
 }
 
 const char* to_text(StreamState state) noexcept;

@@ -71,7 +71,7 @@ std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from)
   if (header.length != 0 || header.flags != 0) return std::nullopt;
   switch (header.type) {
     case FrameType::kGoodbye:
-      return header.reason <= GoodbyeReason::kFailed ? std::optional(header) : std::nullopt;
+      return header.reason <= GoodbyeReason::kPathFailed ? std::optional(header) : std::nullopt;
     case FrameType::kEpochSummary:
       if (header.total > kLowHalf) return std::nullopt;
       header.total |= header.sequence & ~kLowHalf;

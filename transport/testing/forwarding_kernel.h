@@ -63,6 +63,8 @@ class ForwardingKernel : public Kernel {
   int timerfd_settime(int timer, int flags, const itimerspec* at, itimerspec* before) noexcept override {
     return to_.timerfd_settime(timer, flags, at, before);
   }
+  int pipe2(int ends[2], int flags) noexcept override { return to_.pipe2(ends, flags); }
+  int pidfd_open(pid_t process, unsigned flags) noexcept override { return to_.pidfd_open(process, flags); }
   int eventfd(unsigned initial, int flags) noexcept override { return to_.eventfd(initial, flags); }
   ssize_t read(int descriptor, void* data, std::size_t size) noexcept override {
     return to_.read(descriptor, data, size);
@@ -72,6 +74,7 @@ class ForwardingKernel : public Kernel {
   }
   int close(int descriptor) noexcept override { return to_.close(descriptor); }
   int sched_yield() noexcept override { return to_.sched_yield(); }
+  int sched_getcpu() noexcept override { return to_.sched_getcpu(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return to_.getrandom(data, size, flags);
   }

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "topology/system/verbs_functions.h"
+#include "transport/testing/pretended_faults.h"
 
 namespace tombolo::transport::test {
 
@@ -106,11 +107,7 @@ class PretendedVerbs {
   void reset(unsigned seed) {
     const std::lock_guard lock(lock_);
     random_.seed(seed);
-    refusals_.clear();
-    silent_ = false;
-    port_down_ = false;
-    cut_in_ = 0;
-    cut_up_to_ = 0;
+    faults_ = {};
     late_.clear();
     longest_message = 1U << 30;
     speeds_.fill(32);
@@ -124,17 +121,17 @@ class PretendedVerbs {
   /// The call of that function after so many others fails with this errno. "post_send", "poll_cq", ... too.
   void refuse(const std::string& function, int error, int after = 0) {
     const std::lock_guard lock(lock_);
-    refusals_[function] = {error, after};
+    faults_.refuse(function, error, after);
   }
   /// Whether all refusals have come to pass.
   bool refused_all() {
     const std::lock_guard lock(lock_);
-    return refusals_.empty();
+    return faults_.refused_all();
   }
   /// Nothing gets through any more: what is posted fails as after the NIC's last retry.
   void silence() {
     const std::lock_guard lock(lock_);
-    silent_ = true;
+    faults_.silent = true;
   }
   /// After so many further pieces of work, at least one, the network is cut for all queue pairs that there
   /// are then, and `for_good` for those of the future too. Of what is under way it may have lost all, or a
@@ -142,13 +139,12 @@ class PretendedVerbs {
   /// has given up, as long as the receiving queue pair takes it.
   void cut_after(std::size_t pieces, bool for_good = false) {
     const std::lock_guard lock(lock_);
-    cut_in_ = pieces;
-    cut_for_good_ = for_good;
+    faults_.cut_after(pieces, for_good);
   }
   /// Whether that has come to pass.
   bool is_cut() {
     const std::lock_guard lock(lock_);
-    return cut_in_ == 0;
+    return faults_.is_cut();
   }
   /// All devices forget what they have completed and nobody has looked at, as one does that dies.
   void lose_completions() {
@@ -160,7 +156,20 @@ class PretendedVerbs {
   }
   void take_port_down(bool down) {
     const std::lock_guard lock(lock_);
-    port_down_ = down;
+    faults_.down.fill(down);
+  }
+  /// The device's port goes down or comes back: what it says of itself, its event, and what gets through.
+  void set_link(std::size_t device, bool up) {
+    {
+      const std::lock_guard lock(lock_);
+      faults_.down.at(device) = !up;
+    }
+    raise(name(device), up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+  }
+  /// The network swallows what the device sends and what is for it, though its port stays active.
+  void swallow(std::size_t device, bool on) {
+    const std::lock_guard lock(lock_);
+    faults_.swallowed.at(device) = on;
   }
   /// An asynchronous event on all open devices of that name; about each of its queue pairs, if it is of that
   /// kind.
@@ -200,7 +209,7 @@ class PretendedVerbs {
   std::uint32_t longest_message = 1U << 30;
 
  private:
-  static constexpr int kDevices = 4;
+  static constexpr int kDevices = PretendedFaults::kDevices;
 
   struct Context : ibv_context {
     Context() : ibv_context{} {}
@@ -253,10 +262,6 @@ class PretendedVerbs {
     std::uint32_t pair = 0;  // that it is for
     std::vector<std::byte> bytes;
   };
-  struct Refusal {
-    int error;
-    int after;
-  };
 
   PretendedVerbs() {
     for (int i = 0; i < kDevices; ++i) {
@@ -266,12 +271,9 @@ class PretendedVerbs {
   }
 
   /// The errno, or 0 where the call goes through.
-  int error_for(const std::string& function) {
-    const auto found = refusals_.find(function);
-    if (found == refusals_.end() || found->second.after-- > 0) return 0;
-    const int error = found->second.error;
-    refusals_.erase(found);
-    return error;
+  int error_for(const std::string& function) { return faults_.error_for(function); }
+  std::size_t number_of(const ibv_context* context) const {
+    return static_cast<std::size_t>(context->device - devices_);
   }
   bool refused(const std::string& function) {
     const std::lock_guard lock(lock_);
@@ -346,12 +348,13 @@ class PretendedVerbs {
     const std::lock_guard lock(instance().lock_);
     if (const int error = instance().error_for("query_port"); error != 0) return error;
     *facts = {};
-    facts->state = instance().port_down_ ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+    facts->state =
+        instance().faults_.down.at(instance().number_of(context)) ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
     facts->link_layer = IBV_LINK_LAYER_ETHERNET;
     facts->active_mtu = IBV_MTU_1024;
     facts->max_msg_sz = instance().longest_message;
     facts->active_width = 2;  // four lanes
-    facts->active_speed = instance().speeds_[static_cast<std::size_t>(context->device - instance().devices_)];
+    facts->active_speed = instance().speeds_[instance().number_of(context)];
     return 0;
   }
   /// One for each of two ports.
@@ -431,6 +434,11 @@ class PretendedVerbs {
     const std::lock_guard lock(instance().lock_);
     if (const int error = instance().error_for("modify_qp"); error != 0) return error;
     auto* pair = static_cast<Pair*>(plain);
+    if (mask == IBV_QP_ACCESS_FLAGS) {
+      EXPECT_EQ(pair->state, IBV_QPS_RTS);
+      pair->access = attributes->qp_access_flags;
+      return 0;
+    }
     EXPECT_TRUE(mask & IBV_QP_STATE);
     if (attributes->qp_state == IBV_QPS_ERR) {
       pair->state = IBV_QPS_ERR;
@@ -544,10 +552,11 @@ class PretendedVerbs {
     const auto found = pairs_.find(pair.peer);
     Pair* const other = found != pairs_.end() ? found->second : nullptr;
     if (pair.state == IBV_QPS_ERR) return end(pair, send, IBV_WC_WR_FLUSH_ERR);
-    if (silent_ || other == nullptr || (other->state != IBV_QPS_RTR && other->state != IBV_QPS_RTS))
+    if (faults_.silent || other == nullptr || (other->state != IBV_QPS_RTR && other->state != IBV_QPS_RTS))
       return end(pair, send, IBV_WC_RETRY_EXC_ERR);
-    if (cut_in_ > 0 && --cut_in_ == 0) cut_up_to_ = cut_for_good_ ? UINT32_MAX : next_pair_;
-    const bool cut = pair.qp_num <= cut_up_to_;
+    faults_.count_piece(next_pair_);
+    const bool cut = faults_.cuts_off(pair.qp_num) || faults_.dead(number_of(pair.context)) ||
+                     faults_.dead(number_of(other->context));
     if (send.what.opcode == IBV_WR_RDMA_READ) {
       if (cut) return end(pair, send, IBV_WC_RETRY_EXC_ERR);
       return read(pair, *other, send);
@@ -557,6 +566,9 @@ class PretendedVerbs {
       return end(pair, send, IBV_WC_LOC_PROT_ERR);
     if (cut) {
       lose(send, *other, from);
+      // As soft-RoCE says it, which has no route then.
+      if (faults_.down.at(number_of(pair.context)) && random_() % 2 == 0)
+        return end(pair, send, IBV_WC_LOC_QP_OP_ERR);
       return end(pair, send, IBV_WC_RETRY_EXC_ERR);
     }
     if (const ibv_wc_status status = arrive(*other, send, from); status != IBV_WC_SUCCESS)
@@ -603,7 +615,8 @@ class PretendedVerbs {
     if (announces && other->receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
     std::uint64_t to = send.what.wr.rdma.remote_addr;
     if (writes) {
-      if (!covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
+      if ((other->access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
+          !covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
         return IBV_WC_REM_ACCESS_ERR;
     } else {
       const Receive& into = other->receives.front();
@@ -689,11 +702,7 @@ class PretendedVerbs {
   std::map<std::uint32_t, Registration*> memories_;  // by key
   std::map<std::uint32_t, Pair*> pairs_;             // by number
   std::uint32_t next_key_ = 100, next_pair_ = 10;
-  std::map<std::string, Refusal> refusals_;
-  bool silent_ = false, port_down_ = false;
-  std::size_t cut_in_ = 0;  // pieces of work; 0: no cut is to come
-  bool cut_for_good_ = false;
-  std::uint32_t cut_up_to_ = 0;  // number of the last queue pair that is cut off
+  PretendedFaults faults_;
   std::deque<Late> late_;
   std::size_t live_ = 0, reads_ = 0;
 };

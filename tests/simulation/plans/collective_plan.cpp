@@ -54,10 +54,9 @@ CollectiveStep draw_step(Draw& draw, const CollectivePlan& plan, std::size_t& le
 
 }  // namespace
 
-CollectivePlan draw_collective_plan(std::uint64_t seed) {
+CollectivePlan draw_collective_plan(std::uint64_t seed, Over over) {
   CollectivePlan plan;
-  plan.network = draw_plan(seed);
-  plan.network.messages.clear();
+  plan.network = draw_network(seed, over);
   Draw draw(~seed + 1'000'003);
   const std::uint64_t ranks = 2 + draw.below(5);
   const std::uint64_t clusters = 1 + draw.below(3);

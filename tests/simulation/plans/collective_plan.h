@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/tuning.h"
 #include "tests/simulation/plans/plan.h"
@@ -48,7 +48,7 @@ struct CollectivePlan {
   unsigned ranks() const noexcept { return static_cast<unsigned>(clusters.size()); }
 };
 
-CollectivePlan draw_collective_plan(std::uint64_t seed);
+CollectivePlan draw_collective_plan(std::uint64_t seed, Over over = Over::kTcp);
 std::string describe(const CollectivePlan& plan);
 
 }  // namespace tombolo::simulation

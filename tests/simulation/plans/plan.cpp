@@ -90,6 +90,14 @@ const char* name_of(Over over) {
   return over == Over::kTcp ? "tcp" : "shm";
 }
 
+Plan draw_network(std::uint64_t seed, Over over) {
+  Plan plan = draw_plan(seed, over);
+  plan.messages.clear();
+  for (Fault& fault : plan.faults)
+    if (fault.kind == Fault::Kind::kGiveUp) fault.kind = Fault::Kind::kKill;
+  return plan;
+}
+
 Plan draw_plan(std::uint64_t seed, Over over) {
   if (over == Over::kShm) return draw_shm_plan(seed);
   Draw draw(seed);

@@ -85,6 +85,9 @@ struct Plan {
   std::vector<Fault> faults;
 
   bool survivable() const noexcept;
+  /// Whether set-up may end as "unsupported": shared memory alone may be used, and a fault, or a peer that
+  /// closes meanwhile, keeps the two from agreeing on it. The product does not tell these apart.
+  bool may_lack_a_way() const noexcept { return over == Over::kShm && !or_tcp; }
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -97,7 +100,10 @@ inline constexpr std::size_t kLongestMessage = 512 * 1024;
 
 /// The plan that belongs to a seed: the same on every machine.
 Plan draw_plan(std::uint64_t seed, Over over = Over::kTcp);
-/// The same for shared memory, which draw_plan() calls.
+/// Its faults and settings, without messages, for runs whose connections have owners of their own: none of
+/// these gives up because a fault says so.
+Plan draw_network(std::uint64_t seed, Over over);
+/// The same as draw_plan() for shared memory, which that calls.
 Plan draw_shm_plan(std::uint64_t seed);
 /// One line per decision, for people.
 std::string describe(const Plan& plan);

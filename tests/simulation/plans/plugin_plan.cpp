@@ -82,10 +82,9 @@ void draw_groups(Draw& draw, CommPlan& comm) {
 
 }  // namespace
 
-PluginPlan draw_plugin_plan(std::uint64_t seed) {
+PluginPlan draw_plugin_plan(std::uint64_t seed, Over over) {
   PluginPlan plan;
-  plan.network = draw_plan(seed);
-  plan.network.messages.clear();
+  plan.network = draw_network(seed, over);
   Draw draw(~seed);
   plan.devices_per_nic = draw.once_in(3);
   plan.shared_context = draw.once_in(3);

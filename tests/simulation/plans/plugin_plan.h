@@ -46,7 +46,7 @@ struct PluginPlan {
   std::vector<CommPlan> comms;
 };
 
-PluginPlan draw_plugin_plan(std::uint64_t seed);
+PluginPlan draw_plugin_plan(std::uint64_t seed, Over over = Over::kTcp);
 std::string describe(const PluginPlan& plan);
 
 }  // namespace tombolo::simulation

@@ -128,6 +128,10 @@ class PretendedKernel final : public transport::Kernel {
   ssize_t write(int descriptor, const void* data, std::size_t size) noexcept override;
   int close(int descriptor) noexcept override;
   int sched_yield() noexcept override { return 0; }
+  /// Not pretended, so that ranks of one host go over connections.
+  int pipe2(int*, int) noexcept override { return failed_with(ENOSYS); }
+  int pidfd_open(pid_t, unsigned) noexcept override { return failed_with(ENOSYS); }
+  int sched_getcpu() noexcept override { return static_cast<int>(random_() % 2); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override;
   pid_t getpid() noexcept override { return process_of(host_); }
   int memfd_create(const char* name, unsigned flags) noexcept override;

@@ -286,7 +286,8 @@ class CollectiveRun {
       if (!complete(rank) && rank.failed.empty())
         note(fmt::format("rank {} stopped without an error", rank.rank) + doing());
       const bool fitting = rank.cause == Cause::kRemote || rank.cause == Cause::kTimeout ||
-                           rank.cause == Cause::kSystem || (rank.cause == Cause::kAborted && aborted_);
+                           rank.cause == Cause::kSystem || (rank.cause == Cause::kAborted && aborted_) ||
+                           (rank.cause == Cause::kUnsupported && plan_.network.may_lack_a_way());
       if (!rank.failed.empty() && !fitting) note("a cause does not fit" + doing());
     }
     const bool survived = std::ranges::all_of(
@@ -302,7 +303,8 @@ class CollectiveRun {
     return std::ranges::any_of(plan_.network.faults,
                                [](const Fault& one) { return one.kind == Fault::Kind::kErrno; }) &&
            std::ranges::any_of(ranks_, [](const RankProcess& rank) {
-             return !rank.failed.empty() && (!rank.made || rank.cause == Cause::kSystem);
+             return !rank.failed.empty() &&
+                    (!rank.made || rank.cause == Cause::kSystem || rank.cause == Cause::kUnsupported);
            });
   }
 

@@ -22,9 +22,13 @@ CollectiveStep step_of(Collective collective, std::size_t count) {
   return step;
 }
 
-TEST(CollectiveRun, ASeedTakesTheSameTurnsEachTime) {
+class CollectiveRuns : public testing::TestWithParam<Over> {};
+INSTANTIATE_TEST_SUITE_P(CollectiveRun, CollectiveRuns, testing::Values(Over::kTcp, Over::kShm),
+                         [](const auto& one) { return name_of(one.param); });
+
+TEST_P(CollectiveRuns, ASeedTakesTheSameTurnsEachTime) {
   for (std::uint64_t seed = 1; seed <= 15; ++seed) {
-    const CollectivePlan plan = draw_collective_plan(seed);
+    const CollectivePlan plan = draw_collective_plan(seed, GetParam());
     const Verdict one = run_collectives(plan), again = run_collectives(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;

@@ -107,7 +107,8 @@ std::string Owner::host_name(unsigned host) const {
 /// In virtual time a copy costs nothing; which way is the cheaper one is drawn, now and then anew.
 void Owner::draw_copy_costs() {
   if (!copies_) copies_ = shm::CopyBook::of(world_.kernel().process_of(1 - host_));
-  for (shm::CopyCost* cost : {&copies_->into_ring, &copies_->out_of_ring, &copies_->reading})
+  for (shm::CopyCost* cost :
+       {&copies_->into_ring, &copies_->announcing, &copies_->out_of_ring, &copies_->reading})
     cost->add(microseconds(1 + world_.random()() % 100), shm::kLongestRecord);
   if (world_.random()() % 2 == 0)
     copies_->choice.went({}, shm::WayChoice::kTryEvery);  // the other way is to be tried
@@ -192,6 +193,9 @@ bool Owner::work() {
   }
   note_error();
   if (posted_.empty() && !account_.error.empty()) return false;
+  // All requests of a failed connection are over, so that tests move something, unless one is never done:
+  // that would take millions of turns until the run's time is over.
+  if (!moved && !account_.error.empty()) sleep(milliseconds(1));
   moved = moved || !account_.error.empty() || connection_->progress();
   // A test may complete a request that was tested before it.
   if (!moved && messages_completed() == completed)

@@ -12,6 +12,13 @@ namespace {
 // An end whose peer is gone for good notices within this.
 constexpr Duration kLongestPluginNotice = 3 * kIdleTimeout + kMostTaken + std::chrono::seconds(1);
 
+/// Over shared memory an end looks whether its peer lives in every 1024th call in which nothing moves, and
+/// its owner here may call once in 20 ms.
+Duration longest_notice(const PluginPlan& plan) {
+  return kLongestPluginNotice +
+         (plan.network.over == Over::kShm ? 1024 * std::chrono::milliseconds(20) : Duration::zero());
+}
+
 /// An end that has closed sends nothing again. Where a stream breaks before the peer's kernel has all, and
 /// the end has not learnt it when it closes, the other end misses messages or acknowledgements, and fails.
 bool may_lose_at_close(const PluginEnd& sender, const PluginEnd& receiver, const PluginPlan& plan,
@@ -63,7 +70,7 @@ std::string check_comm(const PluginEnd& sender, const PluginEnd& receiver, const
     if (end->made && !end->complete() && end->failed.empty() && !sender.gave_up_in_shared_context(plan))
       return "one end stopped without an error: " + both;
     if (facts.terminal && end->made && !end->failed.empty() &&
-        end->failed_at - *facts.terminal > kLongestPluginNotice)
+        end->failed_at - *facts.terminal > longest_notice(plan))
       return fmt::format("a peer that was gone was noticed after {}: {}",
                          format_seconds(to_seconds(end->failed_at - *facts.terminal)), both);
     if (end->aborted && end->failed.empty())

@@ -260,6 +260,7 @@ void PluginOwner::take(PluginRequest& one, std::span<const int> reported) {
 }
 
 void PluginOwner::check(const PluginRequest::Part& part, int reported) {
+  if (process_.dead()) return;  // it dies in the middle of a call, whose rest is the simulation's alone
   const std::size_t size = end_.plan->messages[part.index];
   if (reported < 0 || static_cast<std::size_t>(reported) != size)
     return wrong_(fmt::format("{}: message {} of {} bytes is reported with {}", end_.name(), part.index, size,

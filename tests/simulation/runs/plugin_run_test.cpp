@@ -5,9 +5,13 @@
 namespace tombolo::simulation {
 namespace {
 
-TEST(PluginRun, ASeedTakesTheSameTurnsEachTime) {
+class PluginRuns : public testing::TestWithParam<Over> {};
+INSTANTIATE_TEST_SUITE_P(PluginRun, PluginRuns, testing::Values(Over::kTcp, Over::kShm),
+                         [](const auto& one) { return name_of(one.param); });
+
+TEST_P(PluginRuns, ASeedTakesTheSameTurnsEachTime) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const PluginPlan plan = draw_plugin_plan(seed);
+    const PluginPlan plan = draw_plugin_plan(seed, GetParam());
     const Verdict one = run_plugin(plan), again = run_plugin(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;
@@ -16,9 +20,9 @@ TEST(PluginRun, ASeedTakesTheSameTurnsEachTime) {
   }
 }
 
-TEST(PluginRun, WithoutFaultsAllMessagesArrive) {
+TEST_P(PluginRuns, WithoutFaultsAllMessagesArrive) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    PluginPlan plan = draw_plugin_plan(seed);
+    PluginPlan plan = draw_plugin_plan(seed, GetParam());
     plan.network.faults.clear();
     std::size_t messages = 0;
     for (CommPlan& comm : plan.comms) {

@@ -8,7 +8,8 @@ transport::RouterOptions router_options(const Plan& plan, unsigned host, World& 
                                         std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers,
                                         Log log) {
   transport::RouterOptions made;
-  made.host.name = fmt::format("h{}", host);
+  const bool share = plan.over == Over::kShm;
+  made.host.name = share ? "h" : fmt::format("h{}", host);
   for (unsigned nic = 0; nic < plan.nics; ++nic) {
     topology::Nic one;
     one.name = fmt::format("eth{}", nic);
@@ -17,6 +18,10 @@ transport::RouterOptions router_options(const Plan& plan, unsigned host, World& 
     made.host.nics.push_back(one);
   }
   made.policy.transports = {"tcp"};
+  if (share)
+    made.policy.transports =
+        plan.or_tcp ? std::vector<std::string>{"shm", "tcp"} : std::vector<std::string>{"shm"};
+  made.shm_fetch = plan.fetch;
   made.tcp.streams = plan.streams;
   made.tcp.chunk_bytes = plan.chunk;
   made.tcp.replay_bytes = plan.replay;

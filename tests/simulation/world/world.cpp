@@ -53,7 +53,11 @@ void World::between_accesses() noexcept {
     strike(fault);
     struck = true;
   }
-  if (struck || (plan_.yield_one_in != 0 && random_() % plan_.yield_one_in == 0)) fibers_.yield();
+  if (!struck && (plan_.yield_one_in == 0 || random_() % plan_.yield_one_in != 0)) return;
+  const std::size_t actor = fibers_.current();
+  actors_[actor].at_step = true;
+  fibers_.yield();
+  actors_[actor].at_step = false;
 }
 
 /// From now on the fault's time is one of the clock's.
@@ -104,6 +108,10 @@ void World::sleep(std::span<const pollfd> handles, TimePoint until) {
 bool World::can_run(std::size_t index) {
   const Actor& actor = actors_[index];
   if (fibers_.ended(index) || stopped_until_[actor.host] > clock_.now()) return false;
+  // All threads are one, so that another actor of the process would wait for its lock for ever.
+  if (!actor.at_step &&
+      std::ranges::any_of(actors_, [&](const Actor& one) { return one.at_step && one.host == actor.host; }))
+    return false;
   return !actor.until || *actor.until <= clock_.now() || kernel_.ready(actor.handles);
 }
 

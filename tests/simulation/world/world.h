@@ -61,6 +61,7 @@ class World final : public transport::shm::Steps {
     unsigned host = 0;
     std::span<const pollfd> handles;
     std::optional<TimePoint> until;  // asleep until then
+    bool at_step = false;            // it stands between two accesses, and may hold a lock of its process
   };
   void between_accesses() noexcept override;
   void strike(const Fault& fault);
@@ -81,7 +82,7 @@ class World final : public transport::shm::Steps {
   std::vector<Fault> faults_;             // by time, the last first
   std::vector<Fault> faults_at_closing_;  // those that wait for it
   std::vector<Fault> faults_at_step_;     // those that wait for their host's step
-  std::uint64_t steps_[2]{};              // of each host
+  std::uint64_t steps_[16]{};             // of each host
   std::optional<transport::shm::StepsInPlace> steps_in_place_;
   struct Ending {
     TimePoint at;

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "collectives/engine/half.h"
+#include "collectives/data/half.h"
 
 namespace tombolo::collectives {
 

@@ -1,4 +1,4 @@
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/engine/data_type.h"
-#include "collectives/engine/small_float.h"
+#include "collectives/data/data_type.h"
+#include "collectives/data/small_float.h"
 #include "compute/instruction_set.h"
 
 #if defined(__x86_64__)

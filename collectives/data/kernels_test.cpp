@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/randomized_test.h"
-#include "collectives/engine/data_type.h"
-#include "collectives/engine/small_float.h"
+#include "collectives/data/data_type.h"
+#include "collectives/data/small_float.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {

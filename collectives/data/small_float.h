@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "collectives/engine/float8.h"
-#include "collectives/engine/half.h"
+#include "collectives/data/float8.h"
+#include "collectives/data/half.h"
 
 namespace tombolo::collectives {
 

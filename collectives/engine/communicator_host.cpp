@@ -1,0 +1,73 @@
+// Communicator's collectives among ranks of one host, through memory that all of them see.
+#include "base/error.h"
+#include "collectives/engine/communicator_state.h"
+#include "transport/kernel.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// Before the wait that counts time and makes system calls a rank looks so often at the others' memory: at
+/// first, with a processor for each rank, for about as long as a peer needs for a system call; then it lets
+/// others run in between, who may be the ones that it waits for, and gives each of them some turns.
+constexpr int kLooks = 256, kYields = 200;
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
+  if (key.problem.bytes() > options.tuning.host_bytes) return false;
+  if (host->standing() == HostGroup::Standing::kForming) {
+    wait_until([this] { return host->standing() != HostGroup::Standing::kForming; },
+               [] { return std::string("waiting for the other ranks of this host"); });
+  }
+  return host->standing() == HostGroup::Standing::kFormed;
+}
+
+void Communicator::State::run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key,
+                                             std::uint64_t number) {
+  last_algorithm = "host";
+  host_collective->start({call.collective, key.problem, call.type, call.op,
+                          static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.receive)});
+  const int looks = spin == Duration::zero() ? 0 : kLooks;
+  for (int look = 0; look < looks + kYields && !host_collective->mismatch(); ++look) {
+    if (host_collective->progress()) look = 0;
+    if (host_collective->finished()) return;
+    if (look < looks) {
+      pause();
+    } else {
+      transport::kernel().sched_yield();
+    }
+  }
+  wait_until([this] { return host_collective->finished(); },
+             [&] {
+               return describe(call, key, number) +
+                      fmt::format(": waiting for rank {} on this host", host_collective->awaited());
+             });
+}
+
+void Communicator::State::check_host(const std::function<std::string()>& what) {
+  if (!host || host->standing() == HostGroup::Standing::kRefused) return;
+  const auto failed = [&](int peer, std::string_view why) {
+    fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
+                                               members[static_cast<std::size_t>(peer)].host, why));
+  };
+  if (const auto peer = host_collective->mismatch()) {
+    failed(*peer,
+           "it made another call: the ranks call collectives in different orders or with different "
+           "counts, types or operators");
+  }
+  if (const auto peer = host->ended()) failed(*peer, "its process has ended");
+  if (!host_collective->finished() && host->has_left(host_collective->awaited()) &&
+      !host_collective->progress()) {
+    failed(host_collective->awaited(), "it has left the communicator");
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,313 @@
+#include "collectives/host/host_collective.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tombolo::collectives {
+namespace {
+
+/// All-reduces of at most so many bytes are combined by every rank in full, in one round; in larger ones each
+/// rank combines a part, which takes a second round. Measured with two and four ranks.
+constexpr std::size_t kWholeBytes = std::size_t{4} << 10;
+constexpr std::size_t kLine = 64;
+
+std::size_t whole_lines(std::size_t bytes) noexcept {
+  return bytes / kLine * kLine;
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+/// What all ranks must agree on.
+std::uint32_t hash_of(const HostCall& call) noexcept {
+  const std::uint64_t facts[] = {static_cast<std::uint64_t>(call.collective),
+                                 call.problem.count,
+                                 call.problem.element_bytes,
+                                 static_cast<std::uint64_t>(call.problem.root),
+                                 static_cast<std::uint64_t>(call.op),
+                                 call.problem.average};
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a's, by words
+  for (const std::uint64_t fact : facts) hash = (hash ^ fact) * 0x100000001b3;
+  return static_cast<std::uint32_t>(hash >> 32 ^ hash);
+}
+
+}  // namespace
+
+HostCollective::Chunk HostCollective::chunk(std::size_t round, std::size_t of) const noexcept {
+  const std::size_t begin = std::min(of, round * step_);
+  return {begin, std::min(of - begin, step_)};
+}
+
+HostCollective::Chunk HostCollective::part_of(Chunk chunk, int rank) const noexcept {
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::size_t most = (chunk.bytes + ranks * kLine - 1) / (ranks * kLine) * kLine;
+  const std::size_t begin = std::min(chunk.bytes, most * static_cast<std::size_t>(rank));
+  return {chunk.begin + begin, std::min(chunk.bytes - begin, most)};
+}
+
+void HostCollective::start(const HostCall& call) noexcept {
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::size_t bytes = call.problem.bytes();
+  call_ = call;
+  hash_ = hash_of(call);
+  first_ += rounds_;
+  round_ = 0;
+  announced_ = false;
+  looked_ = 0;
+  in_parts_ = false;
+  step_ = kSlotBytes;
+  std::size_t extra = 0;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      in_parts_ = bytes > kWholeBytes;
+      // A slot holds the parts of a chunk, the combined part of the one before, and room to combine in.
+      if (in_parts_) {
+        step_ = whole_lines(kSlotBytes / (ranks + 2)) * ranks;
+        extra = 1;
+      }
+      break;
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      step_ = whole_lines(kSlotBytes / ranks);
+      break;
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+    case Collective::kGather:
+    case Collective::kBarrier:
+      break;
+  }
+  rounds_ = std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+}
+
+bool HostCollective::needs(int rank) const noexcept {
+  switch (call_.collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return rank == call_.problem.root;
+    case Collective::kGather:
+      return group_.index() == call_.problem.root;
+    case Collective::kReduce:
+      return in_parts_ || group_.index() == call_.problem.root;
+    default:
+      return true;
+  }
+}
+
+bool HostCollective::all_announced(std::uint64_t number) noexcept {
+  for (; looked_ < group_.size(); ++looked_) {
+    if (looked_ == group_.index() || group_.has_announced(looked_, number)) continue;
+    awaited_ = looked_;
+    return false;
+  }
+  looked_ = 0;
+  return true;
+}
+
+bool HostCollective::needed_announced(std::uint64_t number) noexcept {
+  for (; looked_ < group_.size(); ++looked_) {
+    if (looked_ == group_.index() || !needs(looked_)) continue;
+    if (!group_.has_announced(looked_, number)) {
+      awaited_ = looked_;
+      return false;
+    }
+    if (group_.memory(looked_).announcements[number % kSlots].call != hash_) {
+      mismatch_ = looked_;
+      return false;
+    }
+  }
+  looked_ = 0;
+  return true;
+}
+
+bool HostCollective::progress() noexcept {
+  bool moved = false;
+  while (!finished() && !mismatch_) {
+    const std::uint64_t now = number(round_);
+    if (!announced_) {
+      if (now >= kSlots && !all_announced(now - kSlots + 1)) return moved;
+      group_.own().announcements[now % kSlots].call = hash_;
+      write(round_);
+      group_.announce(now);
+      announced_ = true;
+      moved = true;
+    }
+    if (!needed_announced(now)) return moved;
+    read(round_);
+    announced_ = false;
+    ++round_;
+    moved = true;
+  }
+  return moved;
+}
+
+void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  written_ += bytes;
+  copy_bytes(to, from, bytes);
+}
+
+void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (rank != group_.index()) read_ += bytes;
+  copy_bytes(to, from, bytes);
+}
+
+std::byte* HostCollective::place(int rank, std::uint64_t number) const noexcept {
+  if (call_.problem.bytes() <= kInlineBytes) return group_.memory(rank).announcements[number % kSlots].bytes;
+  return slot(rank, number);
+}
+
+template <typename At>
+void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept {
+  const std::size_t count = bytes / call_.problem.element_bytes;
+  if (count == 0) return;
+  read_ += bytes * static_cast<std::size_t>(group_.size() - 1);
+  combine(output, at(0), at(1), count, call_.type, call_.op);
+  for (int rank = 2; rank < group_.size(); ++rank)
+    combine(output, output, at(rank), count, call_.type, call_.op);
+  if (call_.problem.average) divide(output, count, call_.type, static_cast<std::size_t>(group_.size()));
+}
+
+/// Part p of the chunk of every rank's vector lies at the place of its own bytes in the slot.
+void HostCollective::write_all_reduce(std::size_t round) noexcept {
+  const int own = group_.index();
+  std::byte* to = slot(own, number(round));
+  const Chunk now = chunk(round, call_.problem.bytes());
+  // The first two ranks' own parts are read from their inputs, before anything is written to the output,
+  // which may be the same memory.
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == own && own < 2) continue;
+    const Chunk part = part_of(now, rank);
+    put(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
+  }
+  if (round == 0) return;
+  const Chunk before = part_of(chunk(round - 1, call_.problem.bytes()), own);
+  put(to + step_, combined(round - 1, before), before.bytes);
+}
+
+std::byte* HostCollective::combined(std::size_t round, Chunk part) const noexcept {
+  const int own = group_.index();
+  if (call_.collective == Collective::kAllReduce || own == call_.problem.root)
+    return call_.output + part.begin;
+  return slot(own, number(round)) + step_ + step_ / static_cast<std::size_t>(group_.size());
+}
+
+void HostCollective::read_all_reduce(std::size_t round) noexcept {
+  const int own = group_.index();
+  const bool reads_results = call_.collective == Collective::kAllReduce || own == call_.problem.root;
+  if (round > 0 && reads_results) {
+    const Chunk before = chunk(round - 1, call_.problem.bytes());
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const Chunk part = part_of(before, rank);
+      if (rank != own) take(rank, call_.output + part.begin, slot(rank, number(round)) + step_, part.bytes);
+    }
+  }
+  const Chunk now = chunk(round, call_.problem.bytes());
+  const Chunk part = part_of(now, own);
+  combine_all(combined(round, part), part.bytes, [&](int rank) -> const std::byte* {
+    if (rank == own && own < 2) return call_.input + part.begin;
+    return slot(rank, number(round)) + (part.begin - now.begin);
+  });
+}
+
+/// The chunk of each rank's part of the input, at that rank's place in the slot.
+void HostCollective::write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept {
+  std::byte* to = slot(group_.index(), number);
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == group_.index() && !also_own) continue;
+    const auto place = static_cast<std::size_t>(rank);
+    put(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
+  }
+}
+
+void HostCollective::write(std::size_t round) noexcept {
+  const int own = group_.index();
+  const bool is_root = own == call_.problem.root;
+  const Chunk now = chunk(round, call_.problem.bytes());
+  switch (call_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      if (in_parts_) {
+        write_all_reduce(round);
+      } else {
+        put(place(own, number(round)), call_.input, now.bytes);
+      }
+      break;
+    case Collective::kReduceScatter:
+      write_parts(number(round), now, own >= 2);
+      break;
+    case Collective::kAllToAll:
+      write_parts(number(round), now, false);
+      break;
+    case Collective::kScatter:
+      if (is_root) write_parts(number(round), now, false);
+      break;
+    case Collective::kAllGather:
+      put(place(own, number(round)), call_.input + now.begin, now.bytes);
+      break;
+    case Collective::kBroadcast:
+      if (is_root) put(place(own, number(round)), call_.input + now.begin, now.bytes);
+      break;
+    case Collective::kGather:
+      if (!is_root) put(place(own, number(round)), call_.input + now.begin, now.bytes);
+      break;
+    case Collective::kBarrier:
+      break;
+  }
+}
+
+void HostCollective::read(std::size_t round) noexcept {
+  const int own = group_.index();
+  const auto own_place = static_cast<std::size_t>(own);
+  const bool is_root = own == call_.problem.root;
+  const std::size_t bytes = call_.problem.bytes();
+  const std::uint64_t at = number(round);
+  const Chunk now = chunk(round, bytes);
+  switch (call_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      if (in_parts_) {
+        read_all_reduce(round);
+      } else if (call_.collective == Collective::kAllReduce || is_root) {
+        combine_all(call_.output, bytes, [&](int rank) -> const std::byte* { return place(rank, at); });
+      }
+      break;
+    case Collective::kReduceScatter:
+      combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
+        if (rank == own && own < 2) return call_.input + own_place * bytes + now.begin;
+        return slot(rank, at) + own_place * step_;
+      });
+      break;
+    case Collective::kAllToAll:
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        std::byte* to = call_.output + static_cast<std::size_t>(rank) * bytes + now.begin;
+        take(rank, to,
+             rank == own ? call_.input + own_place * bytes + now.begin : slot(rank, at) + own_place * step_,
+             now.bytes);
+      }
+      break;
+    case Collective::kScatter:
+      take(call_.problem.root, call_.output + now.begin,
+           is_root ? call_.input + own_place * bytes + now.begin
+                   : slot(call_.problem.root, at) + own_place * step_,
+           now.bytes);
+      break;
+    case Collective::kAllGather:
+    case Collective::kGather:
+      if (call_.collective == Collective::kGather && !is_root) break;
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        take(rank, call_.output + static_cast<std::size_t>(rank) * bytes + now.begin,
+             rank == own ? call_.input + now.begin : place(rank, at), now.bytes);
+      }
+      break;
+    case Collective::kBroadcast:
+      take(call_.problem.root, call_.output + now.begin,
+           is_root ? call_.input + now.begin : place(call_.problem.root, at), now.bytes);
+      break;
+    case Collective::kBarrier:
+      break;
+  }
+}
+
+}  // namespace tombolo::collectives

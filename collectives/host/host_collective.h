@@ -1,0 +1,100 @@
+// A collective among the ranks of one host, through the memory that all of them see: no messages, no system
+// calls while everyone is awake.
+//
+// It goes in rounds. In each a rank writes what it has for the others into its slot, announces the round, and
+// reads what it needs from the slots of those that have announced it too. A slot is used again kSlots rounds
+// later, once every rank has announced the round after the one that it was written for, since by then it has
+// read that.
+//
+// Reductions combine the ranks' values in the order of the ranks, so that everyone has the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "collectives/data/data_type.h"
+#include "collectives/host/host_group.h"
+#include "collectives/schedule/collective.h"
+
+namespace tombolo::collectives {
+
+/// A call's arguments. `problem.root` is a place in the group.
+struct HostCall {
+  Collective collective = Collective::kBarrier;
+  Problem problem;
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+/// One thread at a time.
+class HostCollective {
+ public:
+  /// Ranks of a group, so that a part of a slot for each is worth its round.
+  static constexpr int kMostRanks = 64;
+
+  explicit HostCollective(HostGroup& group) : group_(group) {}
+
+  /// The buffers live until finished() or clear().
+  void start(const HostCall& call) noexcept;
+  bool finished() const noexcept { return round_ == rounds_; }
+  /// Drops the call. The group can then only be left.
+  void clear() noexcept { round_ = rounds_ = 0; }
+  /// Does what is possible now; true if that was anything.
+  bool progress() noexcept;
+  /// The rank whose announcement is awaited.
+  int awaited() const noexcept { return awaited_; }
+  /// Bytes written for other ranks and read from their slots, in all calls. What all ranks read is written
+  /// once.
+  std::uint64_t written() const noexcept { return written_; }
+  std::uint64_t read() const noexcept { return read_; }
+  /// A rank that has made another call than this one.
+  const std::optional<int>& mismatch() const noexcept { return mismatch_; }
+
+ private:
+  struct Chunk {
+    std::size_t begin = 0, bytes = 0;
+  };
+
+  void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void write(std::size_t round) noexcept;
+  void read(std::size_t round) noexcept;
+  bool all_announced(std::uint64_t number) noexcept;
+  bool needed_announced(std::uint64_t number) noexcept;
+  bool needs(int rank) const noexcept;
+  /// This round's place for what every rank writes once: beside the announcement where that has room.
+  std::byte* place(int rank, std::uint64_t number) const noexcept;
+  std::byte* slot(int rank, std::uint64_t number) const noexcept {
+    return group_.memory(rank).slots[number % kSlots];
+  }
+  std::uint64_t number(std::size_t round) const noexcept { return first_ + round; }
+  Chunk chunk(std::size_t round, std::size_t of) const noexcept;
+  /// Part `rank` of a chunk that all parts make up.
+  Chunk part_of(Chunk chunk, int rank) const noexcept;
+  /// output = what `at(rank)` gives, combined over all ranks.
+  template <typename At>
+  void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
+  void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
+  /// Where this rank combines its part of a chunk: in the output, where it has one.
+  std::byte* combined(std::size_t round, Chunk part) const noexcept;
+  void write_all_reduce(std::size_t round) noexcept;
+  void read_all_reduce(std::size_t round) noexcept;
+
+  HostGroup& group_;
+  HostCall call_;
+  std::uint32_t hash_ = 0;
+  std::uint64_t first_ = 1;  // number of this call's first round
+  std::size_t round_ = 0, rounds_ = 0;
+  std::size_t step_ = 0;    // bytes of a part, or of the whole, that one round moves at most
+  bool announced_ = false;  // this rank's part of the present round
+  bool in_parts_ = false;   // an all-reduce of which each rank combines a part
+  int looked_ = 0;          // ranks that have announced what is awaited
+  int awaited_ = 0;
+  std::optional<int> mismatch_;
+  std::uint64_t written_ = 0, read_ = 0;
+};
+
+}  // namespace tombolo::collectives

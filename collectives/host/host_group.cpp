@@ -1,0 +1,168 @@
+#include "collectives/host/host_group.h"
+
+#include <fcntl.h>
+
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "transport/kernel.h"
+
+namespace tombolo::collectives {
+
+using transport::Descriptor;
+using transport::kernel;
+
+std::unique_ptr<HostGroup> HostGroup::create() noexcept {
+  try {
+    std::unique_ptr<HostGroup> group(new HostGroup);
+    int ends[2];
+    if (kernel().pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
+    group->bell_ = Descriptor(ends[0]);
+    group->ringer_ = Descriptor(ends[1]);
+    group->mapping_ = transport::shm::SharedMemory::create(sizeof(RankMemory), group->file_);
+    group->own_ = reinterpret_cast<RankMemory*>(group->mapping_.data());
+    if (kernel().getrandom(&group->own_->token, sizeof(group->own_->token), 0) !=
+        static_cast<ssize_t>(sizeof(group->own_->token))) {
+      return nullptr;
+    }
+    return group;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+HostGroup::~HostGroup() {
+  leave();
+}
+
+HostCard HostGroup::card() const noexcept {
+  return {kernel().getpid(), file_.get(), bell_.get(), own_->token};
+}
+
+bool HostGroup::map(Member& member, const HostCard& card) noexcept {
+  if (card.process <= 0) return false;
+  try {
+    if (card.process != kernel().getpid()) {
+      // Before the memory: where the number comes to belong to another process, that has no such memory.
+      member.process = Descriptor(kernel().pidfd_open(static_cast<pid_t>(card.process), 0));
+      if (!member.process) return false;
+    }
+    member.mapping = transport::shm::SharedMemory::open(card.process, card.memory, sizeof(RankMemory));
+    member.memory = reinterpret_cast<RankMemory*>(member.mapping.data());
+    if (member.memory->token != card.token) return false;
+    const std::string bell = fmt::format("/proc/{}/fd/{}", card.process, card.bell);
+    // Also for reading: a write to a pipe that nobody reads any more would end this process by a signal.
+    struct stat status {};
+    const Descriptor name(kernel().open(bell.c_str(), O_PATH | O_CLOEXEC));
+    if (!name || kernel().fstat(name.get(), &status) != 0 || !S_ISFIFO(status.st_mode)) return false;
+    member.bell = Descriptor(kernel().open(bell.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    return static_cast<bool>(member.bell);
+  } catch (...) {
+    return false;
+  }
+}
+
+void HostGroup::join(std::span<const HostCard> cards, int index) noexcept {
+  bool all = true;
+  try {
+    index_ = index;
+    members_.resize(cards.size());
+  } catch (...) {
+    standing_ = Standing::kRefused;
+    own_->vote.store(Vote::kRefused, std::memory_order_release);
+    return;
+  }
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == index) {
+      members_[i].memory = own_;
+    } else {
+      all &= map(members_[i], cards[i]);
+    }
+  }
+  // Whoever cannot map this rank's memory, and so cannot read this, refuses as well.
+  own_->vote.store(all ? Vote::kAccepted : Vote::kRefused, std::memory_order_release);
+  if (!all) standing_ = Standing::kRefused;
+  ring_all(false);
+}
+
+HostGroup::Standing HostGroup::standing() noexcept {
+  if (standing_ != Standing::kForming) return standing_;
+  bool open = false;
+  for (const Member& member : members_) {
+    switch (member.memory->vote.load(std::memory_order_acquire)) {
+      case Vote::kRefused:
+        return standing_ = Standing::kRefused;
+      case Vote::kOpen:
+        open = true;
+        break;
+      case Vote::kAccepted:
+      case Vote::kLeft:  // whoever has left had accepted, else it would have said so for good
+        break;
+    }
+  }
+  return standing_ = open ? Standing::kForming : Standing::kFormed;
+}
+
+void HostGroup::announce(std::uint64_t round) noexcept {
+  own_->announcements[round % kSlots].round.store(round, std::memory_order_release);
+  // Whoever falls asleep raises the count and then looks at this round: one of the two sees the other.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (members_.front().memory->sleepers.load(std::memory_order_relaxed) > 0) ring_all(true);
+}
+
+void HostGroup::ring_all(bool sleepers_only) noexcept {
+  for (const Member& member : members_) {
+    if (!member.bell) continue;
+    if (sleepers_only && member.memory->sleeps.exchange(0, std::memory_order_relaxed) == 0) continue;
+    // A full pipe wakes as well as one more byte in it.
+    const char ring = 0;
+    [[maybe_unused]] const auto written = kernel().write(member.bell.get(), &ring, 1);
+  }
+}
+
+void HostGroup::fall_asleep() noexcept {
+  if (asleep_) return;
+  asleep_ = true;
+  own_->sleeps.store(1, std::memory_order_relaxed);
+  members_.front().memory->sleepers.fetch_add(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void HostGroup::wake_up() noexcept {
+  if (!asleep_) return;
+  asleep_ = false;
+  own_->sleeps.store(0, std::memory_order_relaxed);
+  members_.front().memory->sleepers.fetch_sub(1, std::memory_order_relaxed);
+  char rings[64];
+  while (kernel().read(bell_.get(), rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) {
+  }
+}
+
+void HostGroup::append_wait_handles(std::vector<pollfd>& handles) const {
+  handles.push_back({bell_.get(), POLLIN, 0});
+  for (const Member& member : members_) {
+    if (member.process) handles.push_back({member.process.get(), POLLIN, 0});
+  }
+}
+
+std::optional<int> HostGroup::ended() const noexcept {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i].process) continue;
+    pollfd handle{members_[i].process.get(), POLLIN, 0};
+    if (kernel().poll(&handle, 1, 0) > 0) return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+void HostGroup::leave() noexcept {
+  // A forked child's copy says nothing on its parent's behalf.
+  if (left_ || own_ == nullptr || generation_ != transport::fork_generation()) return;
+  left_ = true;
+  if (members_.empty() || own_->vote.load(std::memory_order_relaxed) != Vote::kAccepted) return;
+  wake_up();
+  own_->vote.store(Vote::kLeft, std::memory_order_release);
+  ring_all(false);
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,100 @@
+// The ranks of one host, which see each other's memory: how they come together, announce rounds, sleep and
+// wake, and notice who is gone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collectives/host/rank_memory.h"
+#include "transport/descriptor.h"
+#include "transport/shm/shared_memory.h"
+
+namespace tombolo::collectives {
+
+/// Where a rank's memory is found. It is published in the store.
+struct HostCard {
+  std::int64_t process = 0;  ///< 0: this rank has none
+  std::int32_t memory = -1;  ///< the number of its file in that process
+  std::int32_t bell = -1;    ///< of the pipe that wakes it
+  std::uint64_t token = 0;
+
+  bool operator==(const HostCard&) const = default;
+};
+
+/// One thread at a time, like the communicator that owns it. It never blocks.
+class HostGroup {
+ public:
+  /// Makes this rank's memory and bell. Null where the system lets it have none.
+  static std::unique_ptr<HostGroup> create() noexcept;
+  ~HostGroup();
+  HostGroup(const HostGroup&) = delete;
+  HostGroup& operator=(const HostGroup&) = delete;
+
+  HostCard card() const noexcept;
+  /// Maps the memory of the others, whose cards are given in the order that all have agreed on, and tells
+  /// them whether it could. `index` is this rank's place. Called once.
+  void join(std::span<const HostCard> cards, int index) noexcept;
+
+  enum class Standing : std::uint8_t {
+    kForming,  ///< some have not said so far
+    kFormed,   ///< all see all
+    kRefused,  ///< at least one does not: the group can never be used. All come to the same answer
+  };
+  /// Looks at what the others have said. kFormed and kRefused stay.
+  Standing standing() noexcept;
+
+  int size() const noexcept { return static_cast<int>(members_.size()); }
+  int index() const noexcept { return index_; }
+  RankMemory& memory(int index) const noexcept { return *members_[static_cast<std::size_t>(index)].memory; }
+  RankMemory& own() const noexcept { return *own_; }
+
+  /// Whether the rank has announced that round. What it wrote before is then visible.
+  bool has_announced(int index, std::uint64_t round) const noexcept {
+    return memory(index).announcements[round % kSlots].round.load(std::memory_order_acquire) >= round;
+  }
+  /// Announces this rank's next round, for which the rest of the announcement and the slot are written.
+  void announce(std::uint64_t round) noexcept;
+
+  /// From here on the others ring this rank's bell. The caller looks once more for what it waits for before
+  /// it polls, and calls wake_up() afterwards.
+  void fall_asleep() noexcept;
+  void wake_up() noexcept;
+  /// Handles that become ready when the bell rings or another's process ends.
+  void append_wait_handles(std::vector<pollfd>& handles) const;
+
+  /// A member whose process has ended, which takes a system call to find out.
+  std::optional<int> ended() const noexcept;
+  /// Whether the rank has left the group, after the last round that it announced.
+  bool has_left(int index) const noexcept {
+    return memory(index).vote.load(std::memory_order_acquire) == Vote::kLeft;
+  }
+  /// Tells the others that this rank announces nothing more. Afterwards only the destructor may be called.
+  void leave() noexcept;
+
+ private:
+  struct Member {
+    transport::shm::SharedMemory mapping;
+    RankMemory* memory = nullptr;
+    transport::Descriptor process;  // a pidfd; none of this process's own ranks
+    transport::Descriptor bell;     // for writing
+  };
+
+  HostGroup() = default;
+  bool map(Member& member, const HostCard& card) noexcept;
+  void ring_all(bool sleepers_only) noexcept;
+
+  transport::shm::SharedMemory mapping_;
+  RankMemory* own_ = nullptr;
+  transport::Descriptor file_, bell_, ringer_;  // ringer_: the bell's other end, so that it never hangs up
+  std::vector<Member> members_;                 // this rank's place has no mapping of its own
+  int index_ = 0;
+  Standing standing_ = Standing::kForming;
+  bool asleep_ = false;
+  bool left_ = false;
+  unsigned generation_ = transport::fork_generation();
+};
+
+}  // namespace tombolo::collectives

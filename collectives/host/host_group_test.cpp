@@ -1,0 +1,116 @@
+#include "collectives/host/host_group.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <vector>
+
+namespace tombolo::collectives {
+namespace {
+
+using Standing = HostGroup::Standing;
+
+std::vector<std::unique_ptr<HostGroup>> make(std::size_t ranks) {
+  std::vector<std::unique_ptr<HostGroup>> groups(ranks);
+  for (auto& group : groups) group = HostGroup::create();
+  return groups;
+}
+
+std::vector<HostCard> cards_of(const std::vector<std::unique_ptr<HostGroup>>& groups) {
+  std::vector<HostCard> cards;
+  for (const auto& group : groups) cards.push_back(group->card());
+  return cards;
+}
+
+TEST(HostGroup, IsFormedOnceEveryRankHasMappedAllOthers) {
+  const auto groups = make(3);
+  const auto cards = cards_of(groups);
+  groups[0]->join(cards, 0);
+  groups[2]->join(cards, 2);
+  EXPECT_EQ(groups[0]->standing(), Standing::kForming);
+  groups[1]->join(cards, 1);
+  for (const auto& group : groups) EXPECT_EQ(group->standing(), Standing::kFormed);
+}
+
+TEST(HostGroup, IsRefusedByAllWhereOneCannotBeMapped) {
+  const auto without = [](auto&& spoil) {
+    const auto groups = make(3);
+    auto cards = cards_of(groups);
+    spoil(cards[1]);
+    for (std::size_t i = 0; i < groups.size(); ++i) groups[i]->join(cards, static_cast<int>(i));
+    for (const auto& group : groups) EXPECT_EQ(group->standing(), Standing::kRefused);
+  };
+  without([](HostCard& card) { card = {}; });
+  without([](HostCard& card) { ++card.token; });
+  without([](HostCard& card) { card.memory = 0; });
+  without([](HostCard& card) { card.bell = card.memory; });
+  without([](HostCard& card) { card.process = 0x7ffffff0; });
+}
+
+bool bell_rings(const HostGroup& group) {
+  std::vector<pollfd> handles;
+  group.append_wait_handles(handles);
+  return poll(handles.data(), static_cast<nfds_t>(handles.size()), 0) > 0;
+}
+
+TEST(HostGroup, WakesOnlyWhoSleeps) {
+  const auto groups = make(2);
+  const auto cards = cards_of(groups);
+  groups[0]->join(cards, 0);
+  groups[1]->join(cards, 1);
+  for (const auto& group : groups) {  // what they told each other when they came
+    group->fall_asleep();
+    group->wake_up();
+  }
+  groups[1]->announce(1);
+  EXPECT_FALSE(bell_rings(*groups[0]));
+  EXPECT_TRUE(groups[0]->has_announced(1, 1));
+  groups[0]->fall_asleep();
+  groups[1]->announce(2);
+  EXPECT_TRUE(bell_rings(*groups[0]));
+  groups[0]->wake_up();
+  EXPECT_FALSE(bell_rings(*groups[0]));
+  groups[0]->fall_asleep();
+  groups[1]->leave();
+  EXPECT_TRUE(bell_rings(*groups[0]));
+  EXPECT_TRUE(groups[0]->has_left(1));
+}
+
+/// What `of` writes is all that the child says before it sleeps for good.
+pid_t child_with_card(int (&pipe_ends)[2], std::unique_ptr<HostGroup>& kept) {
+  EXPECT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  kept = HostGroup::create();
+  const HostCard card = kept->card();
+  if (write(pipe_ends[1], &card, sizeof(card)) != static_cast<ssize_t>(sizeof(card))) _exit(1);
+  for (;;) pause();
+}
+
+TEST(HostGroup, NoticesThatAProcessHasEnded) {
+  int ends[2];
+  std::unique_ptr<HostGroup> kept;
+  const pid_t child = child_with_card(ends, kept);
+  ASSERT_GT(child, 0);
+  HostCard card;
+  ASSERT_EQ(read(ends[0], &card, sizeof(card)), static_cast<ssize_t>(sizeof(card)));
+  const auto own = HostGroup::create();
+  const std::array cards{own->card(), card};
+  own->join(cards, 0);
+  EXPECT_EQ(own->standing(), Standing::kForming);
+  EXPECT_FALSE(own->ended());
+  kill(child, SIGKILL);
+  pollfd none{-1, 0, 0};
+  for (int waited = 0; !own->ended() && waited < 2000; ++waited) poll(&none, 1, 5);
+  EXPECT_EQ(own->ended(), 1);
+  waitpid(child, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace tombolo::collectives

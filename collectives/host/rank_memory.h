@@ -1,0 +1,46 @@
+// The memory of one rank that the others of its host have mapped: what it says of itself, and slots through
+// which its data goes. Only its owner writes it, but for the bell's flag.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tombolo::collectives {
+
+/// Rounds that a rank can be ahead of one that still reads.
+inline constexpr std::size_t kSlots = 4;
+/// Data of one round. Two ranks' slots stay within a second-level cache.
+inline constexpr std::size_t kSlotBytes = std::size_t{128} << 10;
+/// Data that fits beside the number of its round, so that one cache line brings both.
+inline constexpr std::size_t kInlineBytes = 48;
+
+enum class Vote : std::uint32_t {
+  kOpen,      ///< has not mapped the others' memory so far
+  kAccepted,  ///< has mapped all of it
+  kRefused,   ///< could not
+  kLeft,      ///< uses the communicator no more
+};
+
+/// A round as its writer announces it.
+struct alignas(64) Announcement {
+  std::atomic<std::uint64_t> round;  ///< written last; counted from 1, over all calls
+  std::uint32_t call;                ///< which call it belongs to: a hash of the call's arguments
+  std::uint32_t unused;
+  std::byte bytes[kInlineBytes];
+};
+static_assert(sizeof(Announcement) == 64);
+
+struct RankMemory {
+  alignas(64) std::uint64_t token;  ///< tells it from the memory of every other rank
+  std::atomic<Vote> vote;
+  /// Set while its owner sleeps, who wants its bell rung then.
+  alignas(64) std::atomic<std::uint32_t> sleeps;
+  /// Of the first rank's memory only: how many of the group sleep.
+  alignas(64) std::atomic<std::uint32_t> sleepers;
+  Announcement announcements[kSlots];
+  alignas(4096) std::byte slots[kSlots][kSlotBytes];
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Vote>::is_always_lock_free);
+
+}  // namespace tombolo::collectives

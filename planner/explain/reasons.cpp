@@ -1,0 +1,138 @@
+#include "planner/explain/reasons.h"
+
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+#include "planner/simulate/simulator.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+double memory_of(const RankPlacement& place, const topology::ClusterFile& cluster) {
+  const topology::Host* host = cluster.find_host(place.host);
+  if (!host || at(place.device) >= host->devices.size()) return 0;
+  return host->devices[at(place.device)].memory_bytes;
+}
+
+/// "rank 3 would need 93.1 GiB of 80 GiB" of the rank that lacks most; empty where all fit.
+std::string lacking(const Plan& plan, const topology::ClusterFile& cluster) {
+  const std::vector<RankMemory> memory = memory_by_rank(plan);
+  double most = 0;
+  std::string text;
+  for (std::size_t rank = 0; rank < memory.size(); ++rank) {
+    const double has = memory_of(plan.ranks[rank], cluster);
+    const double lacks = static_cast<double>(memory[rank].total) - has;
+    if (has == 0 || lacks <= most) continue;
+    most = lacks;
+    text = fmt::format("rank {} on {} would need {} of {}", rank, plan.ranks[rank].host,
+                       format_size(memory[rank].total), format_size(static_cast<std::uint64_t>(has)));
+  }
+  return text;
+}
+
+/// What the plan would be without a choice, in words that follow "without": memory that lacks, or another
+/// time.
+std::string outcome(const Plan& without, const Plan& plan, const topology::ClusterFile& cluster) {
+  try {
+    without.job.check();
+    if (std::string text = lacking(without, cluster); !text.empty()) return text;
+    const double step = simulate(without, cluster, {.spans = false}).step_seconds;
+    const double ratio = step / plan.prediction.step_seconds;
+    if (ratio > 0.995 && ratio < 1.005) return "a step would take as long";
+    return fmt::format("a step would take {} ({:.2f}x)", format_seconds(step), ratio);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// The plan with whole layers on each rank: only its memory is looked at, since its ranks are not enough for
+/// its places.
+std::string without_tensor(const Plan& plan, const topology::ClusterFile& cluster) {
+  Plan whole = plan;
+  whole.job.tensor = 1;
+  whole.job.sequence_parallel = false;
+  for (Pipeline& pipeline : whole.pipelines)
+    for (Stage& stage : pipeline.stages) stage.tensor = 1;
+  std::string text = lacking(whole, cluster);
+  return text.empty() ? "" : fmt::format("with whole layers {}", text);
+}
+
+Plan without_chunks(const Plan& plan) {
+  Plan other = plan;
+  other.job.schedule = Schedule::kOneForwardOneBackward;
+  other.job.chunks = 1;
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    std::vector<Stage> stages;
+    int first = 0;
+    for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
+      stages.push_back({first, plan.layers_at(slot, replica), plan.stage(slot, replica).tensor});
+      first += stages.back().layers;
+    }
+    other.pipelines[at(replica)].stages = std::move(stages);
+  }
+  return other;
+}
+
+std::string sharding_text(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::kNone:
+      break;
+    case Sharding::kOptimizer:
+      return "the optimizer's state";
+    case Sharding::kGradients:
+      return "gradients and the optimizer's state";
+    case Sharding::kParameters:
+      return "parameters, gradients and the optimizer's state";
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFile& cluster) {
+  const Job& job = plan.job;
+  std::vector<std::string> reasons;
+  const auto changed = [&](auto change) {
+    Plan other = plan;
+    change(other.job);
+    return outcome(other, plan, cluster);
+  };
+  const auto add = [&]<typename... Values>(fmt::format_string<Values...> text, Values&&... values) {
+    reasons.push_back(fmt::format(text, std::forward<Values>(values)...));
+  };
+  if (job.tensor > 1) {
+    const std::string why = without_tensor(plan, cluster);
+    add("{} ranks share each layer (tensor parallelism){}{}", job.tensor, why.empty() ? "" : ": ", why);
+  }
+  if (job.sequence_parallel)
+    add("they divide the sequence where they would hold the same: without, {}",
+        changed([](Job& other) { other.sequence_parallel = false; }));
+  if (job.recompute != Recompute::kNone)
+    add("{} recomputation: without, {}", recompute_name(job.recompute),
+        changed([](Job& other) { other.recompute = Recompute::kNone; }));
+  if (job.schedule == Schedule::kInterleaved)
+    add("schedule interleaved, {} model chunks per stage: with 1f1b {}", job.chunks,
+        outcome(without_chunks(plan), plan, cluster));
+  else if (job.schedule != Schedule::kOneForwardOneBackward)
+    add("schedule {}: with 1f1b {}", schedule_name(job.schedule),
+        changed([](Job& other) { other.schedule = Schedule::kOneForwardOneBackward; }));
+  if (job.sharded() && plan.data_size() > 1)
+    add("replicas share {}: without, {}", sharding_text(job.sharding),
+        changed([](Job& other) { other.sharding = Sharding::kNone; }));
+  std::vector<std::string> unused;
+  if (job.framework != Framework::kTombolo) {
+    if (job.tensor == 1) unused.emplace_back("tensor parallelism");
+    if (!job.sharded() && plan.data_size() > 1) unused.emplace_back("sharding among replicas");
+  }
+  if (job.recompute == Recompute::kNone) unused.emplace_back("recomputation");
+  if (job.schedule == Schedule::kOneForwardOneBackward && plan.pipeline_size() > 1)
+    unused.emplace_back("another schedule than 1f1b");
+  if (!unused.empty()) add("does without: {}", fmt::join(unused, ", "));
+  return reasons;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,17 @@
+// Why a plan makes the choices that it makes: what each of them saves, by the plan without it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/plan/plan.h"
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::planner {
+
+/// A sentence for each of tensor and sequence parallelism, recomputation, schedule and sharding that the plan
+/// makes use of, and one for what it does without: what the same plan would need of memory, or take, without
+/// it. Each such plan is simulated. The plan's prediction has a step time and memory by rank.
+std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFile& cluster);
+
+}  // namespace tombolo::planner

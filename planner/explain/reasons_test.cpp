@@ -1,0 +1,75 @@
+#include "planner/explain/reasons.h"
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "planner/cost/memory.h"
+#include "planner/simulate/simulator.h"
+#include "planner/testing/testing.h"
+#include "planner/testing/testing_launch.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::make_cluster;
+using testing::simple_plan;
+using testing::small_model;
+
+std::string reasons(Plan plan, const topology::ClusterFile& cluster) {
+  plan.prediction.memory = memory_by_rank(plan);
+  plan.prediction.step_seconds = simulate(plan, cluster).step_seconds;
+  return fmt::format("{}\n", fmt::join(reasons_of(plan, cluster), "\n"));
+}
+
+Plan megatron_plan() {
+  Plan plan = simple_plan(small_model(8), {"a0", "a0", "a1", "a1"}, 2, 2, 4);
+  plan.job.framework = Framework::kMegatron;
+  return plan;
+}
+
+TEST(Reasons, SayWhatLacksWithoutAChoice) {
+  auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
+  Plan plan = megatron_plan();
+  plan.job.recompute = Recompute::kFull;
+  std::uint64_t most = 0;
+  for (const RankMemory& memory : memory_by_rank(plan)) most = std::max(most, memory.total);
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes = static_cast<double>(most);
+  const std::string text = reasons(plan, cluster);
+  EXPECT_MENTIONS(text, "full recomputation: without, rank 0 on a0 would need ");
+  EXPECT_MENTIONS(text,
+                  "does without: tensor parallelism, sharding among replicas, another schedule than 1f1b\n");
+}
+
+TEST(Reasons, SayHowLongAStepWouldTakeWithout) {
+  const auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
+  Plan plan = megatron_plan();
+  plan.job.schedule = Schedule::kInterleaved;
+  plan.job.chunks = 2;
+  plan.pipelines = equal_pipelines(plan.job, {{0, 2}, {2, 2}, {4, 2}, {6, 2}});
+  EXPECT_MENTIONS(reasons(plan, cluster),
+                  "schedule interleaved, 2 model chunks per stage: with 1f1b a step would take ");
+  plan = megatron_plan();
+  plan.job.sharding = Sharding::kOptimizer;
+  EXPECT_MENTIONS(reasons(plan, cluster),
+                  "replicas share the optimizer's state: without, a step would take ");
+}
+
+TEST(Reasons, SayWhyLayersAreShared) {
+  auto cluster = make_cluster({{"a", 1, 2}}, 1e9);
+  Plan plan = simple_plan(small_model(8), {"a0"}, 1, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.tensor = 2;
+  plan.job.sequence_parallel = true;
+  plan.pipelines[0].stages[0].tensor = 2;
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a0", 1, 0, 0, 1}};
+  cluster.hosts[0].device_bytes_per_second = 1e9;
+  for (auto& device : cluster.hosts[0].devices)
+    device.memory_bytes = static_cast<double>(rank_memory(plan, 0, 0).total);
+  const std::string text = reasons(plan, cluster);
+  EXPECT_MENTIONS(text, "2 ranks share each layer (tensor parallelism): with whole layers rank ");
+  EXPECT_MENTIONS(text, "they divide the sequence where they would hold the same: without, rank ");
+}
+
+}  // namespace
+}  // namespace tombolo::planner

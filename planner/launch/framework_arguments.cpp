@@ -1,0 +1,69 @@
+#include "planner/launch/framework_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tombolo::planner {
+
+FrameworkStart framework_start(const Plan& plan, const topology::ClusterFile& cluster) {
+  constexpr Numbering kByStage = Numbering::kStagesOutermost;
+  switch (plan.job.framework) {
+    case Framework::kMegatron:
+      return {kByStage, megatron_arguments(plan, cluster, kByStage)};
+    case Framework::kNeMo:
+      return {kByStage, nemo_arguments(plan, cluster, kByStage, nodes_by_host(numbered(plan, kByStage)))};
+    case Framework::kTorchTitan:
+      return {kByStage, torchtitan_arguments(plan, cluster)};
+    case Framework::kDeepSpeed:
+      return {kByStage, {{}, {"DeepSpeed's configuration: in the script of tombolo plan --emit deepspeed."}}};
+    case Framework::kTombolo:
+    case Framework::kAny:
+      break;
+  }
+  return {};
+}
+
+std::string numbering_text(const Plan& plan, const FrameworkStart& start) {
+  if (start.numbering == Numbering::kPlan) return "Rank r of the job is rank r of the plan.";
+  return fmt::format("Ranks are numbered by stage, then replica, as {} does.",
+                     traits(plan.job.framework).title);
+}
+
+std::string_view example_of(const Plan& plan) {
+  switch (plan.job.framework) {
+    case Framework::kMegatron:
+      return "python pretrain_gpt.py --data-path ...";
+    case Framework::kNeMo:
+      return "nemo llm pretrain --factory llama3_8b -y ...";
+    case Framework::kTorchTitan:
+      return "python -m torchtitan.train --job.config_file ...";
+    case Framework::kDeepSpeed:
+      return "python train.py ...";
+    case Framework::kTombolo:
+    case Framework::kAny:
+      break;
+  }
+  return "tombolo train --plan plan.json ..., or any program that takes its rank from RANK";
+}
+
+std::string following_words(const FrameworkArguments& arguments) {
+  std::string text;
+  for (const std::string& line : arguments.lines) text += " \\\n  " + line;
+  return text;
+}
+
+std::string remarks_text(const FrameworkArguments& arguments) {
+  std::string text = arguments.remarks.empty() ? "" : "\n";
+  for (const std::string& remark : arguments.remarks) text += "# " + remark + '\n';
+  return text;
+}
+
+int even_layers(const Plan& plan) {
+  const int layers = plan.stages().front().layers;
+  return std::ranges::all_of(plan.stages(), [&](const Stage& stage) { return stage.layers == layers; })
+             ? layers
+             : 0;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,230 @@
+#include "planner/launch/framework_arguments.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "planner/launch/launch.h"
+#include "planner/plan/inexpressible.h"
+#include "planner/testing/testing.h"
+#include "planner/testing/testing_launch.h"
+#include "planner/testing/testing_names.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::make_cluster;
+using testing::names_of;
+using testing::part_of;
+using testing::simple_plan;
+using testing::small_model;
+using testing::unknown_options;
+
+topology::ClusterFile cluster_of(const std::string& device) {
+  auto cluster = make_cluster({{"a", 2, 4, topology::NicKind::kInfiniBand, 1e9}}, 1e7);
+  for (auto& host : cluster.hosts)
+    for (auto& one : host.devices) {
+      one.kind = topology::DeviceKind::kGpu;
+      one.name = device;
+    }
+  return cluster;
+}
+
+Model llama(int layers) {
+  Model model = small_model(layers);
+  model.kv_heads = 2;
+  model.feed_forward = 176;
+  model.gated = true;
+  model.learned_positions = model.tied_embeddings = model.biases = false;
+  model.bytes_per_value = 2;
+  model.rotary_base = 500000;
+  return model;
+}
+
+/// Two stages of two replicas of two tensor ranks, a stage on each host.
+Plan tensor_plan(const Model& model, Framework framework) {
+  Plan plan = simple_plan(model, {"a0", "a0", "a1", "a1"}, 2, 2, 4);
+  plan.job.framework = framework;
+  plan.job.tensor = 2;
+  plan.ranks.clear();
+  for (int rank = 0; rank < 8; ++rank)
+    plan.ranks.push_back({rank < 4 ? "a0" : "a1", rank % 4, rank / 4, rank / 2 % 2, rank % 2});
+  for (Pipeline& pipeline : plan.pipelines)
+    for (Stage& stage : pipeline.stages) stage.tensor = 2;
+  return plan;
+}
+
+/// Plans that differ in every choice that a framework may have arguments for.
+std::vector<Plan> plans_with_every_choice(Framework framework) {
+  std::vector<Plan> plans;
+  const auto add = [&](const Model& model, auto change) {
+    plans.push_back(tensor_plan(model, framework));
+    change(plans.back());
+  };
+  add(small_model(8), [](Plan&) {});
+  add(llama(8), [](Plan& plan) {
+    plan.job.sequence_parallel = plan.job.overlap_tensor = plan.job.overlap_parameters = true;
+    plan.job.sharding =
+        plan.job.framework == Framework::kTorchTitan ? Sharding::kParameters : Sharding::kOptimizer;
+    plan.job.recompute = Recompute::kSelective;
+  });
+  add(llama(8), [](Plan& plan) {
+    plan.job.context_parallel = 2;
+    plan.job.recompute = Recompute::kFull;
+    plan.job.model.head_width = 32;
+  });
+  add(llama(9), [](Plan& plan) { plan.pipelines = equal_pipelines(plan.job, {{0, 5, 2}, {5, 4, 2}}); });
+  add(llama(8), [](Plan& plan) {
+    plan.job.schedule = Schedule::kInterleaved;
+    plan.job.chunks = 2;
+    plan.pipelines = equal_pipelines(plan.job, {{0, 2, 2}, {2, 2, 2}, {4, 2, 2}, {6, 2, 2}});
+  });
+  for (const Precision precision :
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp8Hybrid, Precision::kFp8E4m3})
+    add(llama(8), [&](Plan& plan) {
+      plan.job.precision = precision;
+      plan.job.fp32_gradients = precision == Precision::kBf16;
+    });
+  add(llama(8), [](Plan& plan) {
+    plan.job.model.experts = 8;
+    plan.job.model.experts_per_token = 2;
+    plan.job.model.expert_feed_forward = 96;
+    plan.job.model.shared_feed_forward = 48;
+    plan.job.model.moe_every = 2;
+    plan.job.expert_parallel = 2;
+  });
+  return plans;
+}
+
+/// What of a torchrun script the framework's program gets.
+std::string program_arguments(const std::string& script) {
+  const std::string called = part_of(script, "\"$@\"", "\n\n");
+  return called.substr(0, called.find("${groups"));
+}
+
+class NamedArguments : public ::testing::TestWithParam<Framework> {};
+
+TEST_P(NamedArguments, AreThoseOfTheFrameworksRelease) {
+  const std::string name(framework_name(GetParam()));
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  ASSERT_FALSE(names_of(name).empty());
+  for (const Plan& plan : plans_with_every_choice(GetParam())) {
+    for (const Launcher launcher :
+         {*launcher_from_name(name), Launcher::kTorchrun, Launcher::kSlurm, Launcher::kMpi}) {
+      const std::string script = emit(launcher, plan, cluster, "/cluster.json");
+      const std::string arguments = program_arguments(script);
+      EXPECT_FALSE(testing::options_in(arguments).empty()) << script;
+      EXPECT_EQ(unknown_options(arguments, name), "") << script;
+    }
+    const std::string torchrun = emit(Launcher::kTorchrun, plan, cluster, "/cluster.json");
+    EXPECT_EQ(unknown_options(part_of(torchrun, "\nexec torchrun ", "\"$@\""), "torchrun"), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Frameworks, NamedArguments,
+                         ::testing::Values(Framework::kMegatron, Framework::kNeMo, Framework::kTorchTitan),
+                         [](const auto& one) { return std::string(framework_name(one.param)); });
+
+TEST(NamedArgumentsOf, LaunchersAndOfNcclAreThoseOfTheirReleases) {
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  const Plan plan = tensor_plan(small_model(8), Framework::kMegatron);
+  const std::string slurm = emit(Launcher::kSlurm, plan, cluster, "/cluster.json");
+  EXPECT_EQ(unknown_options(part_of(slurm, "#!/bin/sh\n", "# Slurm"), "slurm"), "");
+  EXPECT_EQ(unknown_options(part_of(slurm, "\nsrun ", "sh -c"), "slurm"), "");
+  const std::string mpi = emit(Launcher::kMpi, plan, cluster, "/cluster.json");
+  EXPECT_EQ(unknown_options(part_of(mpi, "\nmpirun ", "sh -c"), "mpirun"), "");
+}
+
+TEST(NamedArgumentsOf, DeepSpeedsLauncherAndConfigurationAreThoseOfItsRelease) {
+  const std::set<std::string> names = names_of("deepspeed");
+  for (Plan plan : plans_with_every_choice(Framework::kDeepSpeed)) {
+    const Job& job = plan.job;
+    if (!inexpressible(plan, Framework::kDeepSpeed).empty() || job.multiplies_in() >= Precision::kFp8Hybrid)
+      continue;
+    const std::string script =
+        emit(Launcher::kDeepSpeed, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
+    const std::string called = "\ndeepspeed " + part_of(script, "\ndeepspeed ", "\n\n");
+    EXPECT_EQ(unknown_options(part_of(called, "\ndeepspeed ", "\"$@\""), "deepspeed"), "");
+    const Json config = Json::parse(part_of(script, "config.json\" <<'END'\n", "\nEND"));
+    for (const auto& [key, value] : config.items()) {
+      EXPECT_TRUE(names.contains(key)) << key;
+      if (!value.is_object()) continue;
+      for (const auto& [inner, unused] : value.items())
+        EXPECT_TRUE(names.contains(fmt::format("{}.{}", key, inner))) << key << '.' << inner;
+    }
+  }
+}
+
+TEST(FrameworkArguments, GivesMegatronWhatGoesWithAPlansTraits) {
+  Plan plan = tensor_plan(llama(8), Framework::kMegatron);
+  plan.job.sharding = Sharding::kOptimizer;
+  plan.job.sequence_parallel = plan.job.overlap_parameters = true;
+  const std::string text = emit(Launcher::kMegatron, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
+  for (const char* part :
+       {"--overlap-grad-reduce", "--use-distributed-optimizer", "--overlap-param-gather",
+        "--sequence-parallel", "--bf16", "--rotary-base 500000", "--attention-dropout 0 --hidden-dropout 0"})
+    EXPECT_MENTIONS(text, part);
+  plan.job.sharding = Sharding::kNone;
+  EXPECT_SILENT_ON(emit(Launcher::kMegatron, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
+                   "--overlap-param-gather");
+}
+
+TEST(FrameworkArguments, TakesTheTypeThatTheGpusHave) {
+  Plan plan = tensor_plan(llama(8), Framework::kMegatron);
+  const std::string volta = emit(Launcher::kMegatron, plan, cluster_of("V100-SXM2-32GB"), "/cluster.json");
+  EXPECT_MENTIONS(volta, "--fp16");
+  EXPECT_MENTIONS(volta, "--accumulate-allreduce-grads-in-fp32");
+  EXPECT_MENTIONS(volta, "# fp16 and not bf16, which V100-SXM2-32GB of host a0 does not have.");
+  EXPECT_SILENT_ON(volta, "--bf16");
+  EXPECT_MENTIONS(emit(
+                      Launcher::kDeepSpeed,
+                      [&] {
+                        Plan other = plan;
+                        other.job.framework = Framework::kDeepSpeed;
+                        return other;
+                      }(),
+                      cluster_of("V100-SXM2-32GB"), "/cluster.json"),
+                  "\"fp16\"");
+  EXPECT_THROW(emit(Launcher::kTorchTitan, plan, cluster_of("V100-SXM2-32GB"), "/cluster.json"), Error);
+  plan.job.precision = Precision::kFp8Hybrid;
+  EXPECT_MENTIONS(emit(Launcher::kMegatron, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
+                  "--bf16 --fp8-format hybrid");
+  EXPECT_THROW(emit(Launcher::kMegatron, plan, cluster_of("A100-SXM4-80GB"), "/cluster.json"), Error);
+}
+
+TEST(FrameworkArguments, NumbersRanksAsTheFrameworkDoesUnderEveryLauncher) {
+  Plan plan = tensor_plan(llama(8), Framework::kMegatron);
+  std::swap(plan.ranks[0], plan.ranks[7]);
+  const std::string slurm = emit(Launcher::kSlurm, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
+  EXPECT_MENTIONS(slurm, "<<'END'\na0\na0\na0\na0\na1\na1\na1\na1\nEND\n");
+  EXPECT_MENTIONS(slurm, "numbered by stage, then replica, as Megatron-LM does");
+  EXPECT_MENTIONS(slurm, "--pipeline-model-parallel-size 2");
+}
+
+TEST(FrameworkArguments, SaysTorchTitansStagesByWhatTheFirstAndTheLastLack) {
+  Plan plan = tensor_plan(llama(10), Framework::kTorchTitan);
+  plan.pipelines = equal_pipelines(plan.job, {{0, 4, 2}, {4, 6, 2}});
+  EXPECT_MENTIONS(emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
+                  "--parallelism.pipeline_parallel_first_stage_less_layers 2 "
+                  "--parallelism.pipeline_parallel_last_stage_less_layers 0");
+  Plan three = simple_plan(llama(10), {"a0", "a0", "a0"}, 3, 1, 4);
+  three.job.framework = Framework::kTorchTitan;
+  three.pipelines = equal_pipelines(three.job, to_stages({4, 2, 4}));
+  EXPECT_THROW(emit(Launcher::kTorchTitan, three, cluster_of("H100-SXM5-80GB"), "/cluster.json"), Error);
+}
+
+TEST(FrameworkArguments, KnowsTorchTitansModelsByTheirShape) {
+  Model model = llama(32);
+  model.hidden = 4096;
+  model.heads = 32;
+  model.kv_heads = 8;
+  const Plan plan = tensor_plan(model, Framework::kTorchTitan);
+  EXPECT_MENTIONS(emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
+                  "--model.name llama3 --model.flavor 8B");
+}
+
+}  // namespace
+}  // namespace tombolo::planner

@@ -1,0 +1,148 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "planner/launch/emitted_precision.h"
+#include "planner/launch/framework_arguments.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+class Words {
+ public:
+  template <typename... Values>
+  void add(fmt::format_string<Values...> text, Values&&... values) {
+    arguments_.lines.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+  void remark(std::string sentence) {
+    if (!sentence.empty()) arguments_.remarks.push_back(std::move(sentence));
+  }
+  FrameworkArguments take() { return std::move(arguments_); }
+
+ private:
+  FrameworkArguments arguments_;
+};
+
+void add_shape(Words& words, const Model& model) {
+  words.add("--num-layers {} --hidden-size {} --num-attention-heads {}", model.layers, model.hidden,
+            model.heads);
+  if (model.head_width > 0) words.add("--kv-channels {}", model.head_width);
+  if (model.inner() != 4 * model.hidden) words.add("--ffn-hidden-size {}", model.inner());
+  if (model.key_value_heads() != model.heads)
+    words.add("--group-query-attention --num-query-groups {}", model.key_value_heads());
+  if (model.gated) words.add("--swiglu");
+  if (!model.biases) words.add("--normalization RMSNorm --disable-bias-linear");
+  // Models without biases, from Llama on, train without dropout too; Megatron's default is 0.1.
+  if (!model.biases) words.add("--attention-dropout 0 --hidden-dropout 0");
+  if (!model.tied_embeddings) words.add("--untie-embeddings-and-output-weights");
+  words.add("--seq-length {0} --max-position-embeddings {0} --position-embedding-type {1}", model.context,
+            model.learned_positions ? "learned_absolute" : "rope");
+  if (!model.learned_positions && model.rotary_base > 0) words.add("--rotary-base {:.0f}", model.rotary_base);
+  if (model.experts > 0) {
+    words.add("--num-experts {} --moe-router-topk {}", model.experts, std::max(1, model.experts_per_token));
+    if (model.expert_feed_forward > 0) words.add("--moe-ffn-hidden-size {}", model.expert_feed_forward);
+    if (model.shared_feed_forward > 0)
+      words.add("--moe-shared-expert-intermediate-size {}", model.shared_feed_forward);
+    if (model.moe_every > 1) words.add("--moe-layer-freq {}", model.moe_every);
+    words.add("--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
+  }
+}
+
+void add_precision(Words& words, const Job& job, const EmittedPrecision& emitted) {
+  words.remark(emitted.remark);
+  switch (emitted.precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      return;
+    case Precision::kFp16:
+      words.add("--fp16");
+      // Only with --bf16 does Megatron accumulate gradients in fp32 unasked.
+      if (job.fp32_gradients) words.add("--accumulate-allreduce-grads-in-fp32");
+      return;
+    case Precision::kFp8Hybrid:
+      words.add("--bf16 --fp8-format hybrid");
+      break;
+    case Precision::kFp8E4m3:
+      words.add("--bf16 --fp8-format e4m3");
+      break;
+    case Precision::kBf16:
+      words.add("--bf16");
+      break;
+  }
+  if (!job.fp32_gradients) words.add("--grad-reduce-in-bf16");
+}
+
+/// The arguments of older versions of Megatron, in which only the first and the last stage may differ.
+std::string first_last_arguments(const std::vector<Stage>& stages) {
+  if (stages.size() < 2) return {};
+  const int first = stages.front().layers, last = stages.back().layers;
+  if (stages.size() == 2) return fmt::format("--decoder-first-pipeline-num-layers {}", first);
+  const int middle = stages[1].layers;
+  for (std::size_t stage = 1; stage + 1 < stages.size(); ++stage)
+    if (stages[stage].layers != middle) return {};
+  std::string text;
+  if (first != middle) text += fmt::format("--decoder-first-pipeline-num-layers {}", first);
+  if (last != middle)
+    text += fmt::format("{}--decoder-last-pipeline-num-layers {}", text.empty() ? "" : " ", last);
+  return text;
+}
+
+void add_stages(Words& words, const Plan& plan) {
+  const int even = even_layers(plan);
+  if (even == 0) {
+    words.add("--pipeline-model-parallel-layout \"{}\"", pipeline_layout(plan));
+    const std::string older = plan.job.chunks > 1 ? "" : first_last_arguments(plan.stages());
+    words.remark(
+        older.empty()
+            ? "Versions of Megatron without --pipeline-model-parallel-layout cannot express this split."
+            : fmt::format("Versions without --pipeline-model-parallel-layout take instead: {}", older));
+  } else if (plan.job.chunks > 1) {
+    words.add("--num-layers-per-virtual-pipeline-stage {}", even);
+  }
+}
+
+}  // namespace
+
+std::string pipeline_layout(const Plan& plan) {
+  std::string text;
+  const std::vector<Stage>& stages = plan.stages();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage)
+    text += fmt::format("{}t*{}", stage == 0 ? "E" : "|", stages[stage].layers);
+  return text + 'L';
+}
+
+FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterFile& cluster,
+                                      Numbering numbering) {
+  const Job& job = plan.job;
+  Words words;
+  words.add("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", job.tensor,
+            plan.pipeline_size());
+  if (job.context_parallel > 1)
+    words.add("--context-parallel-size {} --cp-comm-type {}", job.context_parallel,
+              job.context_exchange == ContextExchange::kRing ? "p2p" : "a2a");
+  if (job.model.experts > 0 && job.expert_parallel > 1)
+    words.add("--expert-model-parallel-size {} --expert-tensor-parallel-size {}", job.expert_parallel,
+              job.expert_tensor_parallel);
+  add_shape(words, job.model);
+  words.add("--micro-batch-size {} --global-batch-size {}", job.micro_batch, job.global_batch);
+  add_stages(words, plan);
+  if (numbering == Numbering::kReplicasOutermost) words.add("--use-tp-pp-dp-mapping");
+  if (job.sequence_parallel) words.add("--sequence-parallel");
+  if (job.overlap_tensor) words.add("--tp-comm-overlap");
+  if (job.recompute == Recompute::kSelective) words.add("--recompute-activations");
+  if (job.recompute == Recompute::kFull)
+    words.add("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  if (plan.data_size() > 1) {
+    if (job.overlap_gradients) words.add("--overlap-grad-reduce");
+    if (job.sharded()) words.add("--use-distributed-optimizer");
+    if (job.sharded() && job.overlap_parameters) words.add("--overlap-param-gather");
+  }
+  add_precision(words, job, emitted_precision(plan, cluster));
+  words.remark(
+      fmt::format("Vocabulary {}: choose the tokenizer (and --make-vocab-size-divisible-by) to match.",
+                  job.model.vocabulary));
+  return words.take();
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/launch/emitted_precision.h"
+#include "planner/launch/framework_arguments.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// Overrides of a recipe's keys, as NeMo's command line takes them.
+class Keys {
+ public:
+  template <typename Value>
+  void set(std::string_view key, const Value& value) {
+    arguments.lines.push_back(fmt::format("{}={}", key, value));
+  }
+  void set(std::string_view key, bool value) { set(key, value ? "True" : "False"); }
+
+  FrameworkArguments arguments;
+};
+
+void set_shape(Keys& keys, const Model& model) {
+  keys.set("model.config.num_layers", model.layers);
+  keys.set("model.config.hidden_size", model.hidden);
+  keys.set("model.config.num_attention_heads", model.heads);
+  keys.set("model.config.num_query_groups", model.key_value_heads());
+  keys.set("model.config.ffn_hidden_size", model.inner());
+  if (model.head_width > 0) keys.set("model.config.kv_channels", model.head_width);
+  keys.set("model.config.gated_linear_unit", model.gated);
+  keys.set("model.config.normalization", model.biases ? "LayerNorm" : "RMSNorm");
+  keys.set("model.config.add_bias_linear", model.biases);
+  if (!model.biases) {
+    keys.set("model.config.attention_dropout", 0.0);
+    keys.set("model.config.hidden_dropout", 0.0);
+  }
+  keys.set("model.config.share_embeddings_and_output_weights", model.tied_embeddings);
+  keys.set("model.config.position_embedding_type", model.learned_positions ? "learned_absolute" : "rope");
+  if (!model.learned_positions && model.rotary_base > 0)
+    keys.set("model.config.rotary_base", static_cast<long>(model.rotary_base));
+  keys.set("model.config.seq_length", model.context);
+  keys.set("data.seq_length", model.context);
+  if (model.experts > 0) {
+    keys.set("model.config.num_moe_experts", model.experts);
+    keys.set("model.config.moe_router_topk", std::max(1, model.experts_per_token));
+    if (model.expert_feed_forward > 0)
+      keys.set("model.config.moe_ffn_hidden_size", model.expert_feed_forward);
+    if (model.shared_feed_forward > 0)
+      keys.set("model.config.moe_shared_expert_intermediate_size", model.shared_feed_forward);
+    if (model.moe_every > 1) keys.set("model.config.moe_layer_freq", model.moe_every);
+  }
+}
+
+void set_precision(Keys& keys, const Job& job, EmittedPrecision emitted) {
+  if (!emitted.remark.empty()) keys.arguments.remarks.push_back(std::move(emitted.remark));
+  switch (emitted.precision) {
+    case Precision::kFp32:
+    case Precision::kTf32:
+      keys.set("trainer.plugins.precision", "32");
+      return;
+    case Precision::kFp16:
+      keys.set("trainer.plugins.precision", "16-mixed");
+      break;
+    case Precision::kFp8Hybrid:
+    case Precision::kFp8E4m3:
+    case Precision::kBf16:
+      keys.set("trainer.plugins.precision", "bf16-mixed");
+      break;
+  }
+  if (emitted.precision == Precision::kFp8Hybrid) keys.set("trainer.plugins.fp8", "hybrid");
+  if (emitted.precision == Precision::kFp8E4m3) keys.set("trainer.plugins.fp8", "e4m3");
+  keys.set("trainer.plugins.grad_reduce_in_fp32", job.fp32_gradients);
+}
+
+void set_layout(Keys& keys, const Plan& plan, Numbering numbering) {
+  const Job& job = plan.job;
+  keys.set("trainer.strategy.tensor_model_parallel_size", job.tensor);
+  keys.set("trainer.strategy.pipeline_model_parallel_size", plan.pipeline_size());
+  keys.set("trainer.strategy.context_parallel_size", job.context_parallel);
+  if (job.context_parallel > 1)
+    keys.set("model.config.cp_comm_type", job.context_exchange == ContextExchange::kRing ? "p2p" : "a2a");
+  if (job.model.experts > 0) {
+    keys.set("trainer.strategy.expert_model_parallel_size", job.expert_parallel);
+    keys.set("trainer.strategy.expert_tensor_parallel_size", job.expert_tensor_parallel);
+  }
+  if (even_layers(plan) == 0)
+    keys.arguments.lines.push_back(fmt::format("trainer.strategy.pipeline_model_parallel_layout={}",
+                                               shell_quoted(pipeline_layout(plan))));
+  if (job.chunks > 1)
+    keys.set("trainer.strategy.virtual_pipeline_model_parallel_size", job.chunks);
+  else
+    keys.set("trainer.strategy.virtual_pipeline_model_parallel_size", "None");
+  keys.set("trainer.strategy.sequence_parallel", job.sequence_parallel);
+  keys.set("trainer.strategy.use_tp_pp_dp_mapping", numbering == Numbering::kReplicasOutermost);
+}
+
+}  // namespace
+
+FrameworkArguments nemo_arguments(const Plan& plan, const topology::ClusterFile& cluster, Numbering numbering,
+                                  const std::vector<Node>& nodes) {
+  const Job& job = plan.job;
+  Keys keys;
+  keys.set("trainer.num_nodes", nodes.size());
+  keys.set("trainer.devices", nodes.front().devices.size());
+  set_layout(keys, plan, numbering);
+  set_shape(keys, job.model);
+  keys.set("data.micro_batch_size", job.micro_batch);
+  keys.set("data.global_batch_size", job.global_batch);
+  if (job.overlap_tensor) keys.set("model.config.tp_comm_overlap", true);
+  if (job.recompute == Recompute::kSelective) keys.set("model.config.recompute_granularity", "selective");
+  if (job.recompute == Recompute::kFull) {
+    keys.set("model.config.recompute_granularity", "full");
+    keys.set("model.config.recompute_method", "uniform");
+    keys.set("model.config.recompute_num_layers", 1);
+  }
+  const bool replicas = plan.data_size() > 1;
+  keys.set("trainer.strategy.ddp.overlap_grad_reduce", replicas && job.overlap_gradients);
+  keys.set("trainer.strategy.ddp.overlap_param_gather", replicas && job.sharded() && job.overlap_parameters);
+  keys.set("trainer.strategy.ddp.use_distributed_optimizer", replicas && job.sharded());
+  keys.set("optim.config.use_distributed_optimizer", replicas && job.sharded());
+  set_precision(keys, job, emitted_precision(plan, cluster));
+  keys.arguments.remarks.push_back(
+      fmt::format("Vocabulary {}: choose the recipe's tokenizer to match.", job.model.vocabulary));
+  return std::move(keys.arguments);
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,127 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "base/error.h"
+#include "planner/launch/emitted_precision.h"
+#include "planner/launch/framework_arguments.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// The models of torchtitan's llama3 that have the job's shape.
+std::string_view flavor_of(const Model& model) {
+  using Shape = std::tuple<int, int, int, int>;
+  constexpr std::array<std::pair<Shape, std::string_view>, 3> kFlavors{
+      {{{32, 4096, 32, 8}, "8B"}, {{80, 8192, 64, 8}, "70B"}, {{126, 16384, 128, 8}, "405B"}}};
+  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads()};
+  for (const auto& [known, flavor] : kFlavors)
+    if (known == shape && model.gated && model.experts == 0) return flavor;
+  return {};
+}
+
+/// How many layers fewer than the others the first and the last stage have. torchtitan can say no other
+/// difference by its arguments.
+struct LessLayers {
+  int usual = 0, first = 0, last = 0;
+};
+
+LessLayers less_layers(const Plan& plan) {
+  std::vector<int> layers;
+  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
+  const int usual = *std::ranges::max_element(layers);
+  for (std::size_t stage = 1; stage + 1 < layers.size(); ++stage)
+    if (layers[stage] != usual)
+      fail(Cause::kUnsupported,
+           "torchtitan's arguments cannot say this plan's layers per stage, {}: only the first and the last "
+           "may have fewer than the others; plan with --strategy megatron, which makes them equal",
+           fmt::join(layers, ", "));
+  return {usual, usual - layers.front(), usual - layers.back()};
+}
+
+}  // namespace
+
+FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::ClusterFile& cluster) {
+  const Job& job = plan.job;
+  FrameworkArguments arguments;
+  const auto add = [&]<typename... Values>(fmt::format_string<Values...> text, Values&&... values) {
+    arguments.lines.push_back(fmt::format(text, std::forward<Values>(values)...));
+  };
+  const auto remark = [&](std::string sentence) { arguments.remarks.push_back(std::move(sentence)); };
+  if (const std::string_view flavor = flavor_of(job.model); !flavor.empty())
+    add("--model.name llama3 --model.flavor {}", flavor);
+  else
+    remark(
+        fmt::format("--model.name and --model.flavor are the program's arguments: {} layers, width {}, {} "
+                    "heads ({} of keys).",
+                    job.model.layers, job.model.hidden, job.model.heads, job.model.key_value_heads()));
+  const int stages = plan.pipeline_size();
+  add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
+      job.tensor);
+  // Context-parallel ranks shard parameters with the replicas.
+  const bool shards = job.sharding >= Sharding::kGradients;
+  add("--parallelism.data_parallel_shard_degree {} --parallelism.data_parallel_replicate_degree {}",
+      shards ? plan.data_size() : 1, shards ? 1 : plan.data_size());
+  if (shards)
+    add("--parallelism.fsdp_reshard_after_forward {}",
+        job.sharding == Sharding::kParameters ? "always" : "never");
+  if (job.context_parallel > 1) {
+    if (job.context_exchange != ContextExchange::kRing)
+      fail(Cause::kUnsupported,
+           "torchtitan's context parallelism passes keys and values round, and the plan exchanges "
+           "tokens for heads; plan with the ring");
+    // "alltoall" passes one part at a time, as the ring of the plan does; the default gathers all.
+    add("--parallelism.context_parallel_degree {} --parallelism.context_parallel_rotate_method alltoall",
+        job.context_parallel);
+  }
+  if (job.model.experts > 0 && job.expert_parallel > 1)
+    add("--parallelism.expert_parallel_degree {} --parallelism.expert_tensor_parallel_degree {}",
+        job.expert_parallel, job.expert_tensor_parallel);
+  if (stages > 1) {
+    const LessLayers less = less_layers(plan);
+    add("--parallelism.pipeline_parallel_schedule {} --parallelism.pipeline_parallel_microbatch_size {}",
+        job.schedule == Schedule::kGPipe         ? "GPipe"
+        : job.schedule == Schedule::kInterleaved ? "Interleaved1F1B"
+                                                 : "1F1B",
+        job.micro_batch);
+    add("--parallelism.pipeline_parallel_layers_per_stage {}", less.usual);
+    add("--parallelism.pipeline_parallel_first_stage_less_layers {} "
+        "--parallelism.pipeline_parallel_last_stage_less_layers {}",
+        less.first, less.last);
+  }
+  // With stages the local batch is all of a step's rows of a replica, which the pipeline cuts into
+  // micro-batches; without, it is one micro-batch, and torchtitan accumulates gradients.
+  add("--training.local_batch_size {} --training.global_batch_size {} --training.seq_len {}",
+      stages > 1 ? plan.pipelines.front().rows : job.micro_batch, job.global_batch, job.model.context);
+  if (job.overlap_tensor) add("--parallelism.enable_async_tensor_parallel --compile.enable");
+  add("--activation_checkpoint.mode {}", recompute_name(job.recompute));
+  if (job.recompute == Recompute::kSelective) add("--activation_checkpoint.selective_ac_option op");
+
+  const EmittedPrecision emitted = emitted_precision(plan, cluster);
+  switch (emitted.precision) {
+    case Precision::kFp16:
+      fail(Cause::kUnsupported, "torchtitan has no fp16: {} Plan for Megatron-LM (--framework megatron)",
+           emitted.remark.empty() ? "plan in bf16 or fp32." : emitted.remark);
+    case Precision::kFp8Hybrid:
+    case Precision::kFp8E4m3:
+      add("--model.converters quantize.linear.float8 --quantize.linear.float8.recipe_name rowwise");
+      [[fallthrough]];
+    case Precision::kBf16:
+      add("--training.mixed_precision_param bfloat16");
+      break;
+    case Precision::kFp32:
+    case Precision::kTf32:
+      add("--training.mixed_precision_param float32");
+      break;
+  }
+  if (job.tensor > 1 && !job.sequence_parallel)
+    remark(
+        "torchtitan's tensor parallelism is always sequence parallel too, which the plan did not count on.");
+  remark(fmt::format("Vocabulary {}: choose --model.hf_assets_path to match.", job.model.vocabulary));
+  return arguments;
+}
+
+}  // namespace tombolo::planner

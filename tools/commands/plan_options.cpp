@@ -1,0 +1,303 @@
+#include "tools/commands/plan_options.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/launch/launch.h"
+#include "planner/strategies/strategy.h"
+#include "tools/cli/validators.h"
+#include "topology/files/library.h"
+
+namespace tombolo::tools {
+namespace {
+
+bool has_only_gpus(const topology::ClusterFile& cluster) {
+  bool any = false;
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices) {
+      if (device.kind != topology::DeviceKind::kGpu) return false;
+      any = true;
+    }
+  return any;
+}
+
+/// On what the bundled trainer will compute, and in which precision.
+void set_device(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo) {
+    const bool gpus = options.device.empty() ? has_only_gpus(cluster) : options.device == "cuda";
+    if (gpus) job.device = planner::TrainerDevice::kCuda;
+  } else if (!options.device.empty() || !options.moments.empty()) {
+    fail(Cause::kInvalidUsage, "--device and --moments are the bundled trainer's (--framework tombolo)");
+  }
+  if (!options.dtype.empty()) {
+    const bool half = options.dtype == "bf16";
+    if (half && job.framework == planner::Framework::kTombolo && !job.on_cuda())
+      fail(Cause::kInvalidUsage,
+           "--dtype bf16 with --device cpu: there it is how products are computed, and all that is kept or "
+           "sent "
+           "is fp32; plan without it, and give it to tombolo train");
+    job.model.bytes_per_value = half ? 2 : 4;
+  }
+  if (options.moments == "bf16") job.moment_bytes = 2;
+  if (!options.reserve.empty())
+    job.reserve_bytes = static_cast<double>(parse_size(options.reserve, "--reserve"));
+}
+
+struct ChosenFramework {
+  planner::Framework framework = planner::Framework::kTombolo;
+  std::string why;  // for the plan's notes; empty where the user named it
+};
+
+/// The framework that the user named, or whose launch script is wanted, or that has what the options ask for,
+/// or that trains such models.
+ChosenFramework framework_of(const PlanOptions& options, const planner::Model& model) {
+  using planner::Framework;
+  if (!options.framework.empty()) return {*planner::framework_from_name(options.framework), ""};
+  const auto because = [&](Framework framework, std::string_view why) {
+    return ChosenFramework{framework, fmt::format("for {}, {}; --framework takes another",
+                                                  planner::traits(framework).title, why)};
+  };
+  if (const auto launched = planner::framework_from_name(options.emit))
+    return because(*launched, "whose launch script is wanted");
+  const Framework by_model = planner::framework_for(model);
+  if (by_model != Framework::kTombolo)
+    return because(by_model, "since the bundled trainer has GPT-2's shape alone");
+  const bool beyond = options.tensor > 1 || options.chunks > 1 ||
+                      (!options.schedule.empty() && options.schedule != "1f1b") ||
+                      options.shard_optimizer.value_or(false) || options.sequence_parallel.value_or(false);
+  if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
+  return because(by_model, "which trains models of GPT-2's shape");
+}
+
+/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU here that has no bf16.
+void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo || !options.dtype.empty() ||
+      job.multiplies_in() != planner::Precision::kBf16)
+    return;
+  const topology::Library library = topology::Library::load();
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices) {
+      if (device.kind != topology::DeviceKind::kGpu) continue;
+      const auto known = library.device_names.find(device.name);
+      if (known && library.devices[*known].peak("bf16") == 0) job.precision = planner::Precision::kFp16;
+    }
+}
+
+/// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
+void refuse_foreign_model(const planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo &&
+      planner::framework_for(job.model) != planner::Framework::kTombolo)
+    fail(Cause::kInvalidUsage,
+         "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
+         "biases, "
+         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, no "
+         "experts), and {} "
+         "is another; take --framework megatron",
+         job.model.name.empty() ? "this one" : job.model.name);
+}
+
+/// What is recomputed, where that is fixed: by the user, or by times that were measured with it.
+std::optional<planner::Recompute> fixed_recompute(const PlanOptions& options, const planner::Job& job) {
+  if (!options.recompute.empty()) return planner::recompute_from_name(options.recompute);
+  if (job.profile && job.profile->recompute != planner::Recompute::kNone) return job.profile->recompute;
+  return std::nullopt;
+}
+
+void add_count(CLI::App& app, const char* flag, int& value, const char* text) {
+  app.add_option(flag, value, text)->check(above_zero);
+}
+
+/// A flag and its opposite. Where neither is given the value stays absent, which CLI11's own flags for an
+/// optional do not do.
+void add_choice(CLI::App& app, const char* flags, std::optional<bool>& value, const char* text) {
+  app.add_flag_function(
+      flags, [&value](std::int64_t count) { value = count > 0; }, text);
+}
+
+/// What is trained, and how it is divided among ranks.
+void add_job_options(CLI::App& app, PlanOptions& options) {
+  app.add_option("--profile", options.profile,
+                 "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
+      ->type_name("FILE");
+  app.add_option("--batch", options.job.global_batch, "Rows per step, over all replicas")
+      ->required()
+      ->check(above_zero);
+  add_count(app, "--micro-batch", options.job.micro_batch, "Rows per micro-batch; default: chosen");
+  add_count(app, "--pipeline", options.job.pipeline, "Pipeline stages; default: chosen");
+  add_count(app, "--data", options.job.data, "Replicas; default: chosen");
+  app.add_option("--reserve", options.reserve,
+                 "Memory of each GPU that no plan may use, as 4G; default: 1 GiB and 3.9 % of it, or what a "
+                 "profile says")
+      ->type_name("SIZE");
+}
+
+/// Who trains, and what there is a choice of then.
+void add_framework_options(CLI::App& app, PlanOptions& options) {
+  app.add_option(
+         "--framework", options.framework,
+         "Who trains: tombolo (the bundled trainer), megatron, deepspeed, torchtitan or nemo. Only what "
+         "it can express is planned. Default: tombolo for models of GPT-2's shape, else megatron")
+      ->check(CLI::IsMember({"tombolo", "megatron", "deepspeed", "torchtitan", "nemo"}));
+  add_count(app, "--tensor", options.tensor,
+            "Ranks that share each layer; default: chosen, inside of hosts, where the framework can");
+  app.add_option(
+         "--schedule", options.schedule,
+         "1f1b, gpipe, interleaved or zero-bubble-h1; default: of those that the framework has the fastest")
+      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
+  add_count(app, "--chunks", options.chunks, "Model chunks per stage when interleaved; default: 2 or 4");
+  app.add_option(
+         "--device", options.device,
+         "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
+         "the cluster file has GPUs alone")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--dtype", options.dtype,
+                 "fp32 or bf16: bytes of activations and of the parameters that products read; default: the "
+                 "model's")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--moments", options.moments,
+                 "tombolo on cuda: fp32 (default) or bf16, in which the optimizer's moments are kept")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--recompute", options.recompute,
+                 "none, selective or full; default: the least with which a layout fits")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  add_choice(app, "--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
+             "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
+             "framework can");
+  add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
+             "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
+             "framework can");
+  add_choice(app, "--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
+             "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
+             "where the framework can");
+}
+
+/// How the plan is found, for which ranks.
+void add_search_options(CLI::App& app, PlanOptions& options) {
+  const auto names = planner::strategy_names();
+  app.add_option("--strategy", options.strategy,
+                 fmt::format("{}; default: {}", planner::alternatives(names), options.strategy))
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())));
+  app.add_option("--routing", options.routing,
+                 "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
+      ->check(CLI::IsMember({"per-peer", "shared"}));
+  app.add_option("--order", options.order,
+                 "Launcher's rank order: block (default), interleaved, or hosts with commas, one per rank");
+  add_count(app, "-n,--ranks", options.ranks, "Ranks; default: one per device of the cluster file");
+  app.add_flag(
+      "--may-leave-out", options.may_leave_out,
+      fmt::format(
+          "{}: leave devices idle where a step is shorter without them; the plan's ranks are then those of "
+          "the others",
+          fmt::join(planner::strategy_names({&planner::StrategyCapabilities::leaves_devices_out}), ", ")));
+  app.add_option("--within", options.within_percent,
+                 "Plans so many per cent slower than the fastest count as equally fast; of these the one is "
+                 "taken that crosses slow links least, leaves memory free and is simplest. 0: the fastest")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 50.0));
+  app.add_option("--alpha", options.alpha, "holmes: favour faster clusters by a little more than their share")
+      ->check(above_zero);
+}
+
+/// What is asked instead of a plan, or beside it. Returns the option that only asks.
+CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
+  auto* what_if = app.add_option("--what-if", options.what_if,
+                                 "Instead of the plan, what it would be if the cluster changed; repeat for "
+                                 "several. Changes, with "
+                                 "\";\" "
+                                 "between them: \"lose NAME\", \"link FROM TO RATE [LATENCY]\", \"speed NAME "
+                                 "FACTOR\"; a NAME is a "
+                                 "host or a cluster")
+                      ->type_name("CHANGES")
+                      ->allow_extra_args(false);
+  auto* running =
+      app.add_option("--running", options.running,
+                     "Plan file that runs now: keep it, or say what moves to the new one and after how many "
+                     "steps that pays");
+  app.add_option(
+         "--measured", options.measured,
+         "With --running: what `tombolo train --measured` wrote of it; speeds are corrected by that first")
+      ->type_name("FILE")
+      ->needs(running);
+  app.add_option("--steps-left", options.steps_left, "With --running: steps that the new plan has to pay in")
+      ->capture_default_str()
+      ->check(above_zero)
+      ->needs(running);
+  return what_if;
+}
+
+/// What is written and printed. All but --json and --report excludes `what_if`, which only shows plans.
+void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_if) {
+  app.add_option("-o,--output", options.output, "Write the plan file (docs/plan-file.md) here")
+      ->excludes(what_if);
+  app.add_option("--report", options.report,
+                 "Write a page here (HTML): why this plan, the next best, what changes would bring (with "
+                 "--what-if these too), its timeline, memory per rank, traffic per link")
+      ->type_name("FILE");
+  auto* json = app.add_flag(
+      "--json", options.json,
+      "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
+  const std::vector<std::string_view> launchers(planner::launcher_names().begin(),
+                                                planner::launcher_names().end());
+  app.add_option("--emit", options.emit,
+                 fmt::format("Print a script that starts the plan instead of a report: {}",
+                             planner::alternatives(launchers)))
+      ->check(CLI::IsMember(std::vector<std::string>(launchers.begin(), launchers.end())))
+      ->excludes(json)
+      ->excludes(what_if);
+}
+
+}  // namespace
+
+planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
+  planner::Job job = options.job;
+  job.model = options.model.resolve();
+  job.framework = framework_of(options, job.model).framework;
+  const bool may_share = planner::traits(job.framework).tensor_parallel;
+  job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
+  set_device(options, cluster, job);
+  set_precision(options, cluster, job);
+  refuse_foreign_model(job);
+  job.compute = planner::library_profiles(planner::framework_name(job.framework));
+  return job;
+}
+
+planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job) {
+  planner::FixedChoices fixed;
+  fixed.recompute = fixed_recompute(options, job);
+  if (options.shard_optimizer)
+    fixed.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
+  fixed.schedule = planner::schedule_from_name(options.schedule);
+  fixed.chunks = options.chunks;
+  fixed.sequence_parallel = options.sequence_parallel;
+  fixed.overlap_parameters = options.overlap_parameters;
+  return fixed;
+}
+
+void note_framework(const PlanOptions& options, planner::Plan& plan) {
+  if (std::string why = framework_of(options, plan.job.model).why; !why.empty())
+    plan.notes.push_back(std::move(why));
+}
+
+void add_plan_options(CLI::App& app, PlanOptions& given) {
+  PlanOptions* options = &given;
+  // In the order in which the help lists them.
+  app.add_option("--cluster", options->cluster,
+                 "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
+  app.add_flag(
+      "--here", options->here,
+      "Under torchrun, srun, mpirun or tombolo run: measure this job first (tombolo probe, and for the "
+      "bundled "
+      "trainer tombolo profile), and write that where --cluster and --profile say; default cluster.json, "
+      "layers.json");
+  options->model.add_to(app);
+  add_job_options(app, *options);
+  add_framework_options(app, *options);
+  add_search_options(app, *options);
+  add_output_options(app, *options, add_change_options(app, *options));
+}
+
+}  // namespace tombolo::tools

@@ -1,0 +1,51 @@
+// The options of `tombolo plan`, and the job that they describe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/choices.h"
+#include "planner/planner.h"
+#include "tools/cli/model_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tombolo::tools {
+
+/// By how many per cent predictions of like plans are taken to be uncertain.
+inline constexpr double kWithinPercent = 3;
+
+/// The options of `tombolo plan`.
+struct PlanOptions {
+  std::string cluster, profile;
+  ModelOptions model;
+  planner::Job job;
+  std::string strategy = planner::PlanOptions().strategy, routing = "per-peer", order;
+  int ranks = 0;
+  double alpha = 1.0, within_percent = kWithinPercent;
+  int tensor = 0;  // 0: left open
+  std::string framework, schedule, recompute, device, dtype, moments, reserve;
+  int chunks = 0;
+  std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open
+  std::string output, emit, report;
+  std::vector<std::string> what_if;
+  std::string running, measured;
+  double steps_left = 1000;
+  bool json = false, may_leave_out = false, here = false;
+};
+
+void add_plan_options(CLI::App& app, PlanOptions& options);
+
+/// The job, for the framework that the user named or that fits the model, on the devices of the cluster file.
+/// Throws kInvalidUsage where options contradict each other, and for a model that the bundled trainer cannot
+/// train.
+planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster);
+/// What of the search's choices the user has fixed.
+planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job);
+/// Says why the plan is for its framework, where the user did not name it.
+void note_framework(const PlanOptions& options, planner::Plan& plan);
+
+}  // namespace tombolo::tools

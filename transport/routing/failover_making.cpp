@@ -1,0 +1,67 @@
+// Where connections begin that go on over another way.
+#include "transport/routing/failover_connection.h"
+
+namespace tombolo::transport {
+namespace {
+
+bool goes_on(Connection& connection) {
+  return connection.route().resumable && connection.resumable() != nullptr;
+}
+
+class FailoverConnecting final : public Connecting {
+ public:
+  FailoverConnecting(std::unique_ptr<Connecting> beneath, LegMaker maker, Endpoint peer,
+                     ConnectOptions options)
+      : beneath_(std::move(beneath)),
+        maker_(std::move(maker)),
+        peer_(std::move(peer)),
+        options_(std::move(options)) {}
+  std::unique_ptr<Connection> poll() override {
+    auto made = beneath_->poll();
+    if (!made || !goes_on(*made)) return made;
+    return std::make_unique<FailoverConnection>(std::move(made), maker_,
+                                                FailoverConnection::Side::kConnecting, peer_, options_);
+  }
+  void append_wait_handles(std::vector<pollfd>& handles) const override {
+    beneath_->append_wait_handles(handles);
+  }
+
+ private:
+  std::unique_ptr<Connecting> beneath_;
+  LegMaker maker_;
+  Endpoint peer_;
+  ConnectOptions options_;
+};
+
+class FailoverListener final : public Listener {
+ public:
+  FailoverListener(std::unique_ptr<Listener> beneath, LegMaker maker)
+      : beneath_(std::move(beneath)), maker_(std::move(maker)) {}
+  const Endpoint& endpoint() const noexcept override { return beneath_->endpoint(); }
+  std::unique_ptr<Connection> accept() override {
+    auto made = beneath_->accept();
+    if (!made || !goes_on(*made)) return made;
+    return std::make_unique<FailoverConnection>(std::move(made), maker_, FailoverConnection::Side::kAccepting,
+                                                Endpoint(), ConnectOptions());
+  }
+  void append_wait_handles(std::vector<pollfd>& handles) const override {
+    beneath_->append_wait_handles(handles);
+  }
+
+ private:
+  std::unique_ptr<Listener> beneath_;
+  LegMaker maker_;
+};
+
+}  // namespace
+
+std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
+                                         const Endpoint& peer, const ConnectOptions& options) {
+  return std::make_unique<FailoverConnecting>(std::move(connecting), std::move(maker), peer, options);
+}
+
+std::unique_ptr<Listener> failing_over(std::unique_ptr<Listener> listener, LegMaker maker) {
+  return std::make_unique<FailoverListener>(std::move(listener), std::move(maker));
+}
+
+}  // namespace tombolo::transport
