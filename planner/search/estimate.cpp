@@ -242,7 +242,7 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, 
   Reduction& result = known->second;
   std::vector<MemberLocation> members;
   for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members, context_.view.routing());
+  const AllReduce all = all_reduce_of(members, context_.view.routing(), nics_);
   std::map<int, double> loads;
   std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
   // A ring crosses between two hosts through the NICs of all members there.

@@ -40,7 +40,7 @@ void StepBuilder::add_reductions() {
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
   std::vector<MemberLocation> locations;
   for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
-  Members members{owners, all_reduce_of(locations, view_.routing()), {}};
+  Members members{owners, all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics), {}};
   members.ends = ends_of(owners, members.all_reduce);
   const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
