@@ -49,6 +49,7 @@ Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, i
   job.tensor = 0;
   job.framework = Framework::kAny;
   job.fp32_gradients = false;
+  job.reserve_bytes = 0;  // as the other searches count memory
   return job;
 }
 

@@ -45,18 +45,15 @@ std::vector<std::map<std::string, std::string>> read_table(const std::string& pa
   return rows;
 }
 
-topology::ClusterFile library_cluster(int hosts, std::string_view device, int gpus,
-                                      double host_bytes_per_second) {
+topology::ClusterFile library_cluster(int hosts, std::string_view device, int gpus, const HostNics& nics) {
   const std::string fleet =
       fmt::format(R"({{"tombolo_fleet": 1, "clusters": [{{"name": "A", "hosts": {}, )"
-                  R"("devices": {{"name": "{}", "count": {}}}, "nics": {{"name": "ConnectX-7 NDR"}}}}]}})",
-                  hosts, device, gpus);
+                  R"("devices": {{"name": "{}", "count": {}}}, "nics": {{"name": "{}", "count": {}}}}}]}})",
+                  hosts, device, gpus, nics.name, nics.count);
   const topology::Library library = topology::Library::load();
   topology::ClusterFile cluster = topology::expand_fleet(JsonDocument::parse(fleet, "fleet"), library);
-  for (auto& fabric : cluster.fabrics) fabric.bytes_per_second = host_bytes_per_second;
-  for (auto& host : cluster.hosts)
-    for (auto& nic : host.nics)
-      nic.rate_bits_per_second = static_cast<std::uint64_t>(8 * host_bytes_per_second);
+  if (nics.bytes_per_second > 0)
+    for (auto& fabric : cluster.fabrics) fabric.bytes_per_second = nics.bytes_per_second;
   return cluster;
 }
 

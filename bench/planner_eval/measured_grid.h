@@ -17,10 +17,16 @@ namespace tombolo::bench {
 /// '#'). Throws kInvalidUsage naming the line that has another number of values.
 std::vector<std::map<std::string, std::string>> read_table(const std::string& path);
 
-/// Hosts of `gpus` devices each that the library knows by that name, as `tombolo topo --fleet` has them. One
-/// NIC stands for all of a host's, of which two hosts attain so much together.
-topology::ClusterFile library_cluster(int hosts, std::string_view device, int gpus,
-                                      double host_bytes_per_second);
+/// The NICs of a host that carry training: so many that the library knows by that name, of which a pair
+/// attains so much; 0 = the library's share of their rate.
+struct HostNics {
+  std::string_view name;
+  int count = 1;
+  double bytes_per_second = 0;
+};
+
+/// Hosts of `gpus` devices each that the library knows by that name, as `tombolo topo --fleet` has them.
+topology::ClusterFile library_cluster(int hosts, std::string_view device, int gpus, const HostNics& nics);
 
 /// The constants of that software. Throws kInvalidUsage where the library has none.
 std::shared_ptr<const planner::ComputeProfiles> library_constants(std::string_view software);

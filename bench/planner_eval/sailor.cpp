@@ -36,7 +36,9 @@ struct Fit {
     const double x = std::log2(bytes / 1e6);
     double gigabytes = 0;
     for (const double factor : polynomial) gigabytes = gigabytes * x + factor;
-    return std::clamp(gigabytes * 1e9, 1e9, plateau);
+    // Below the sizes that were measured the parabola falls under zero; a link of less than 1 GB/s has no
+    // floor.
+    return std::min(std::max(gigabytes * 1e9, 1e9), plateau);
   }
 };
 
@@ -121,9 +123,9 @@ Run read_run(const std::string& path, const Model& model, std::shared_ptr<const 
   job.micro_batch = static_cast<int>(root.field("mbs").integer(1, 1'000'000));
   job.data = static_cast<int>(pipeline.field("dp").elements().at(0).integer(1, 1'000'000));
   job.tensor = kGpus;
-  job.framework = Framework::kMegatron;
-  job.overlap_gradients = false;  // DeepSpeed's pipeline engine reduces them after the last backward pass
-  job.blocking_sends = true;      // and sends in the stream that computes
+  job.framework = Framework::kDeepSpeed;
+  job.overlap_gradients = false;  // its pipeline engine reduces them after the last backward pass
+  job.blocking_sends = traits(job.framework).blocking_sends;
   job.profile = std::move(profile);
   std::vector<int> layers;
   for (const JsonCursor& stage : pipeline.field("layers_per_stage").elements()) {
@@ -147,13 +149,15 @@ Run read_run(const std::string& path, const Model& model, std::shared_ptr<const 
   return run;
 }
 
-/// A cluster of as many hosts as the plan needs, whose NICs together give `bytes_per_second`.
-topology::ClusterFile cluster_for(const Plan& plan, double bytes_per_second) {
+/// A cluster of as many hosts as the plan needs, whose NICs together give `bytes_per_second`, and whose
+/// devices give each other `inside`.
+topology::ClusterFile cluster_for(const Plan& plan, double bytes_per_second, double inside) {
   topology::ClusterFile cluster;
   for (const std::string& name : hosts_of(plan)) {
     topology::Host host;
     host.name = name;
     host.cluster = "alps";
+    host.device_bytes_per_second = inside;
     topology::Nic nic;
     nic.name = "slingshot";
     host.nics.push_back(nic);
@@ -188,7 +192,10 @@ void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report)
   const JsonDocument network = JsonDocument::load(folder + "/network/network_coeffs_all_homo.json");
   const Model model = opt_350m(config.root());
   const std::shared_ptr<Profile> profile = profile_of(measured.root(), model);
-  const Fit fit = Fit::parse(network.root().field("inter").field(kGpu).field(std::to_string(kGpus)));
+  const auto fit_of = [&](const char* where) {
+    return Fit::parse(network.root().field(where).field(kGpu).field(std::to_string(kGpus)));
+  };
+  const Fit between = fit_of("inter"), inside = fit_of("intra");
 
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(runs_folder))
@@ -200,10 +207,14 @@ void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report)
   for (const std::string& path : paths) {
     const Run run = read_run(path, model, profile);
     const Job& job = run.plan.job;
-    // The fit is evaluated at the size that is sent most: a boundary, or without stages the gradients.
-    const double message = job.pipeline > 1 ? kGpus * model.boundary_bytes() * job.micro_batch
-                                            : static_cast<double>(model.parameters()) * 4;
-    const topology::ClusterFile cluster = cluster_for(run.plan, fit.at_bytes(message));
+    // The fits are by what each GPU sends (four of them attain at any size what one does, four times). They
+    // are evaluated at the size that is sent most: a GPU's part of a boundary, or without stages of the
+    // gradients.
+    const double message = (job.pipeline > 1 ? model.boundary_bytes() * job.micro_batch
+                                             : static_cast<double>(model.parameters()) * 4) /
+                           kGpus;
+    const topology::ClusterFile cluster =
+        cluster_for(run.plan, between.at_bytes(message), inside.at_bytes(message));
     predicted.push_back(
         simulate(run.plan, cluster, {.bucket_bytes = 2'000'000'000, .spans = false}).step_seconds);
     seconds.push_back(run.seconds);

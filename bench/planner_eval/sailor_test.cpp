@@ -25,8 +25,9 @@ class SailorEvaluation : public ::testing::Test {
         "sailor/profiles/opt_350_gh96.json",
         R"({"1": {"4": {"0": [0.001, 0.002, 0.0001], "1": [0.01, 0.02, 0.001], "2": [0.02, 0.04, 0.002],
                                   "5": [0.005, 0.01, 0.0005]}}})");
-    folder_.write("sailor/network/network_coeffs_all_homo.json",
-                  R"({"inter": {"GH-96": {"4": [[0, 0, 2.0], 5e9]}}})");
+    folder_.write(
+        "sailor/network/network_coeffs_all_homo.json",
+        R"({"inter": {"GH-96": {"4": [[0, 0, 2.0], 5e9]}}, "intra": {"GH-96": {"4": [[0, 0, 2.0], 5e8]}}})");
   }
   /// A run of one pipeline of one stage.
   void add_run(const std::string& name, int rows, double seconds, double peak_bytes) {

@@ -13,6 +13,9 @@ namespace {
 using namespace planner;
 
 constexpr const char* kVtrainDevice = "A100-SXM4-80GB";
+constexpr int kVtrainNodeGpus = 8;
+/// Of each node, as vTrain describes its cluster: 800 Gbit/s in all.
+constexpr HostNics kVtrainNics{"ConnectX-6 HDR", 4};
 
 int number_in(const std::map<std::string, std::string>& row, const std::string& column) {
   const auto found = row.find(column);
@@ -64,23 +67,55 @@ GridRun vtrain_run(const std::map<std::string, std::string>& row,
 
 }  // namespace
 
+namespace {
+
+/// All rows of a table, with every row as a note where details are wanted.
+std::vector<GridRun> vtrain_runs(const std::string& path,
+                                 const std::shared_ptr<const ComputeProfiles>& compute,
+                                 std::map<int, topology::ClusterFile>& clusters,
+                                 const EvaluationOptions& options, EvaluationReport& report) {
+  std::vector<GridRun> runs;
+  for (const auto& row : read_table(path)) {
+    const int gpus = number_in(row, "GPUs");
+    if (!clusters.contains(gpus)) {
+      const int nodes = std::max(1, gpus / kVtrainNodeGpus);
+      clusters.emplace(gpus, library_cluster(nodes, kVtrainDevice, gpus / nodes, kVtrainNics));
+    }
+    runs.push_back(vtrain_run(row, compute, clusters));
+    if (!options.details || !compute) continue;
+    std::string text;
+    for (const auto& [name, value] : row) text += fmt::format("{} {}, ", name, value);
+    report.note(fmt::format("{}predicted {:.1f} ms", text, 1e3 * runs.back().predicted));
+  }
+  return runs;
+}
+
+/// Rows to which nothing was fitted. The folder of measurements has them only where someone put them there.
+void evaluate_vtrain_nodes(const EvaluationOptions& options,
+                           const std::shared_ptr<const ComputeProfiles>& compute,
+                           std::map<int, topology::ClusterFile>& clusters, EvaluationReport& report) {
+  report.section("vTrain's runs of GPT on 8 to 64 nodes of 8 A100s");
+  const std::string path = options.data + "/vtrain/multi_node_given.csv";
+  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  std::vector<GridRun> runs = vtrain_runs(path, compute, clusters, options, report);
+  for (GridRun& run : runs) run.fitted = false;
+  const GridError error = error_of(runs, false);
+  report.line("step on several nodes, mean absolute error, no row fitted", "<= 12 %", describe(error),
+              error.mean <= 0.12);
+  report.note(
+      "The cluster is the library's: hosts of 8 A100-SXM4-80GB with 4 NICs of 200 Gbit/s InfiniBand.");
+}
+
+}  // namespace
+
 void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("vTrain's runs of GPT on one node of A100s");
   const std::string path = options.data + "/vtrain/one_node_given.csv";
   if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
   const auto compute = library_constants("megatron-deepspeed-2022");
   std::map<int, topology::ClusterFile> clusters;
-  for (const int gpus : {2, 4, 8}) clusters[gpus] = library_cluster(1, kVtrainDevice, gpus, 25e9);
-  std::vector<GridRun> runs, by_flops;
-  for (const auto& row : read_table(path)) {
-    runs.push_back(vtrain_run(row, compute, clusters));
-    by_flops.push_back(vtrain_run(row, nullptr, clusters));
-    if (options.details) {
-      std::string text;
-      for (const auto& [name, value] : row) text += fmt::format("{} {}, ", name, value);
-      report.note(fmt::format("{}predicted {:.1f} ms", text, 1e3 * runs.back().predicted));
-    }
-  }
+  const std::vector<GridRun> runs = vtrain_runs(path, compute, clusters, options, report),
+                             by_flops = vtrain_runs(path, nullptr, clusters, options, report);
   const GridError fitted = error_of(runs, true), predicted = error_of(runs, false);
   const std::vector<double> regret = regrets(runs);
   const double mean =
@@ -101,6 +136,7 @@ void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report)
       "layers / 4 + "
       "log2 of the three degrees is even; groups of the regret have equal GPUs, batch, width and layers, and "
       "mix both.");
+  evaluate_vtrain_nodes(options, compute, clusters, report);
 }
 
 }  // namespace tombolo::bench

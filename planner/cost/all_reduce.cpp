@@ -78,16 +78,21 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
   for (const Members& cluster : members_by_cluster(locations))
     ring.insert(ring.end(), cluster.begin(), cluster.end());
   add_ring(result, ring, 2.0 * (n - 1) / n);
+  result.ring = true;
   result.rounds = 2 * (n - 1);
   return result;
 }
 
-AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
+namespace {
+
+/// Two levels, of which `add_one` adds what happens inside one cluster.
+template <typename AddOne>
+AllReduce two_levels(const std::vector<MemberLocation>& locations, const AddOne& add_one) {
   const std::vector<Members> clusters = members_by_cluster(locations);
   AllReduce result;
   bool inside = false;
   for (const Members& cluster : clusters) {
-    add_inside(result, cluster);
+    if (cluster.size() > 1) add_one(result, cluster);
     inside |= cluster.size() > 1;
   }
   if (inside) result.rounds = 2;
@@ -99,14 +104,37 @@ AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) 
   return result;
 }
 
-AllReduce all_reduce_of(const std::vector<MemberLocation>& locations, Routing routing) {
+bool crosses(const std::vector<MemberLocation>& locations, Routing routing) {
   const bool several_clusters = std::ranges::any_of(locations, [&](const MemberLocation& location) {
     return location.cluster != locations.front().cluster;
   });
   // Clusters are declared because what joins them is slower than what is inside. With shared routing all
   // connections use the same kind of NIC, so nothing is faster inside.
-  return several_clusters && routing == Routing::kPerPeer ? two_level_all_reduce_of(locations)
-                                                          : ring_all_reduce_of(locations);
+  return several_clusters && routing == Routing::kPerPeer;
+}
+
+}  // namespace
+
+AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
+  return two_levels(locations, add_inside);
+}
+
+AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
+  AllReduce result = two_levels(locations, [](AllReduce& all, const Members& cluster) {
+    const auto members = static_cast<double>(cluster.size());
+    add_ring(all, cluster, 2 * (members - 1) / members);
+  });
+  result.ring = true;
+  return result;
+}
+
+AllReduce all_reduce_of(const std::vector<MemberLocation>& locations, Routing routing) {
+  return crosses(locations, routing) ? two_level_all_reduce_of(locations) : ring_all_reduce_of(locations);
+}
+
+AllReduce all_reduce_of(const std::vector<MemberLocation>& locations, Routing routing, NicUse nics) {
+  return nics == NicUse::kNearest && crosses(locations, routing) ? ringed_two_level_all_reduce_of(locations)
+                                                                 : all_reduce_of(locations, routing);
 }
 
 }  // namespace tombolo::planner

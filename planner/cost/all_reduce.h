@@ -17,7 +17,8 @@ struct Transfer {
 struct AllReduce {
   /// all at the same time: the engine overlaps its phases segment by segment
   std::vector<Transfer> transfers;
-  int rounds = 0;  ///< messages that must follow each other, each of which adds the latency
+  bool ring = false;  ///< inside a cluster each member sends to the next alone
+  int rounds = 0;     ///< messages that must follow each other, each of which adds the latency
 };
 
 /// Where a member runs.
@@ -33,6 +34,11 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& members);
 /// clusters each direction between them carries the message exactly once.
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
+/// The same by rings inside each cluster, as NCCL's channels go: each member sends as much, but a host's
+/// members only to the next host. A ring's hops inside a cluster count as two rounds, too: what they take is
+/// short of what it takes to cross.
+AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& members);
+
 /// The all-reduce that the engine chooses: two levels where members are in several clusters and connections
 /// are routed per peer, a ring otherwise. One member sends nothing.
 ///
@@ -40,5 +46,8 @@ AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 /// which is not modelled: a bucket of gradients ends at the border of a layer, and a layer that small has a
 /// width of at most 36. Between two ranks doubling sends the same bytes as a ring.
 AllReduce all_reduce_of(const std::vector<MemberLocation>& members, Routing routing);
+
+/// That of software which uses NICs in this way: the engine's, or with NCCL (kNearest) the same by rings.
+AllReduce all_reduce_of(const std::vector<MemberLocation>& members, Routing routing, NicUse nics);
 
 }  // namespace tombolo::planner

@@ -81,5 +81,31 @@ TEST(AllReduceTraffic, SharedRoutingMakesOneRingThatVisitsAClusterOnce) {
   EXPECT_EQ(all_reduce_of(members, Routing::kPerPeer).rounds, 3);
 }
 
+TEST(AllReduce, WithNcclGoesByRingsInsideEachCluster) {
+  const std::vector<MemberLocation> members{{0, 0}, {0, 0}, {0, 1}, {0, 1}, {1, 2}, {1, 3}};
+  const AllReduce all = all_reduce_of(members, Routing::kPerPeer, NicUse::kNearest),
+                  engine = all_reduce_of(members, Routing::kPerPeer, NicUse::kFirst);
+  EXPECT_TRUE(all.ring);
+  EXPECT_FALSE(engine.ring);
+  EXPECT_EQ(all.rounds, engine.rounds);
+  const auto sent = [&](const AllReduce& one, auto counts) {
+    double fraction = 0;
+    for (const Transfer& transfer : one.transfers)
+      if (counts(members[static_cast<std::size_t>(transfer.from)],
+                 members[static_cast<std::size_t>(transfer.to)]))
+        fraction += transfer.fraction;
+    return fraction;
+  };
+  const auto inside = [](const auto& from, const auto& to) { return from.cluster == to.cluster; };
+  const auto leaving = [](const auto& from, const auto& to) {
+    return from.cluster == 0 && to.cluster == 0 && from.host != to.host;
+  };
+  const auto across = [](const auto& from, const auto& to) { return from.cluster < to.cluster; };
+  EXPECT_DOUBLE_EQ(sent(all, inside), sent(engine, inside)) << "all together";
+  EXPECT_DOUBLE_EQ(sent(all, leaving), 2 * 1.5) << "the ring leaves each of two hosts once";
+  EXPECT_DOUBLE_EQ(sent(engine, leaving), 8 * 0.5);
+  EXPECT_DOUBLE_EQ(sent(all, across), 1) << "the message crosses once";
+}
+
 }  // namespace
 }  // namespace tombolo::planner

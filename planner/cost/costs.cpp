@@ -19,14 +19,21 @@ TensorReduce tensor_reduce(const Plan& plan, const ClusterView& view, const std:
   if (ranks.size() < 2) return {};
   CollectiveLink bytes_alone{static_cast<int>(ranks.size())}, hops_alone = bytes_alone;
   int crossings = 0;
+  const NicUse nics = traits(plan.job.framework).nics;
+  // A ring crosses between two hosts through the NICs of all ranks there.
+  const auto ranks_on = [&](const std::string& host) {
+    return static_cast<int>(
+        std::ranges::count_if(ranks, [&](int rank) { return plan.ranks[at(rank)].host == host; }));
+  };
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const int from = view.host_index(plan.ranks[at(ranks[i])].host);
-    const int to = view.host_index(plan.ranks[at(ranks[(i + 1) % ranks.size()])].host);
+    const std::string &here = plan.ranks[at(ranks[i])].host,
+                      &there = plan.ranks[at(ranks[(i + 1) % ranks.size()])].host;
+    const int from = view.host_index(here), to = view.host_index(there);
     const Path& path = view.path(from, to);
     const double share = path.inside_host ? profile.inside_share : profile.network_share;
-    if (path.bytes_per_second > 0)
-      bytes_alone.seconds_per_byte =
-          std::max(bytes_alone.seconds_per_byte, 1 / (path.bytes_per_second * share));
+    const double rate = path.inside_host ? path.bytes_per_second
+                                         : view.together(from, to, ranks_on(here), ranks_on(there), nics);
+    if (rate > 0) bytes_alone.seconds_per_byte = std::max(bytes_alone.seconds_per_byte, 1 / (rate * share));
     hops_alone.hop_seconds = std::max(hops_alone.hop_seconds, path.latency_seconds);
     if (!path.inside_host) ++crossings;
   }

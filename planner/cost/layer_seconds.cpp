@@ -41,7 +41,15 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
                                              : KeptBytes{};
   const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
   const double memory = over(profile.traffic * kept.but_pairs, speeds.memory_bytes_per_second) + pairs;
-  const double reduced = 2 * reduce.transfer, waited = 2 * reduce.waiting;
+  const double exchanged = 2 * (reduce.transfer + reduce.waiting);
+  // Beside products each of the ranks' parts is sent while the one before it is multiplied, so that of the
+  // shorter of both only one part is left over.
+  const auto left_over = [&](double product_seconds) {
+    return std::max(0.0, exchanged - product_seconds) + std::min(exchanged, product_seconds) / ranks;
+  };
+  const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
+  const double reduced = job.overlap_tensor ? left_over(products) : 2 * reduce.transfer;
+  const double reduced_back = job.overlap_tensor ? left_over(2 * products) : reduced;
   const double forward = products + core + memory + reduced;
 
   // What the bundled trainer's attention on a GPU, and any fused one, computes again in any case is in its
@@ -55,7 +63,7 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   }
   const double weights = products + memory;
   const double backward =
-      2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory + reduced + again;
+      2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory + reduced_back + again;
 
   double more = profile.floor_per_host * (group.hosts - 1);
   if (group.in_pipeline_over_hosts) more += profile.floor_per_pipelined_rank * ranks;

@@ -46,8 +46,9 @@ struct LayerGroup {
 ///  * R, two all-reduces of the activations' bytes and their hops,
 /// all divided by the ranks, a forward pass takes max(floor, P + A + M + R's bytes) + R's hops, a backward
 /// pass max(floor, 2 P + 2 A + 2 M + R's bytes + what is computed again) + R's hops; fused attention computes
-/// its weights again and takes 2.5 A. Of the backward pass the share of one P and one M is for the gradients
-/// of weights.
+/// its weights again and takes 2.5 A. Where a job overlaps its exchanges with products (t ranks), R with its
+/// hops leaves over what P does not cover and 1/t of the shorter of both. Of the backward pass the share of
+/// one P and one M is for the gradients of weights.
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double rows, const TensorReduce& reduce);
 

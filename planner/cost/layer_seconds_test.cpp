@@ -48,6 +48,20 @@ TEST(LayerSeconds, AreProductsMemoryAndReductionsOfAnUnfusedGpt) {
               1e-12);
 }
 
+TEST(LayerSeconds, ExchangesBesideProductsLeaveOneRanksPartOver) {
+  Job job = gpt(2048, 16, 1024);
+  const double products = 24 * 2 * 1024.0 * 2048 * 2048 / 4 / (0.8 * 3e14);
+  const PassSeconds alone = layer_seconds(job, unfused(), kSpeeds, {4}, 2, {});
+  job.overlap_tensor = true;
+  const TensorReduce shorter{0.2 * products, 0.05 * products}, longer{2 * products, 0};
+  const PassSeconds few = layer_seconds(job, unfused(), kSpeeds, {4}, 2, shorter),
+                    many = layer_seconds(job, unfused(), kSpeeds, {4}, 2, longer);
+  EXPECT_NEAR(few.forward, alone.forward + 0.5 * products / 4, 1e-12);
+  EXPECT_NEAR(few.backward(), alone.backward() + 0.5 * products / 4, 1e-12);
+  EXPECT_NEAR(many.forward, alone.forward + 3 * products + products / 4, 1e-12);
+  EXPECT_NEAR(many.backward(), alone.backward() + 2 * products + 2 * products / 4, 1e-12);
+}
+
 TEST(LayerSeconds, FusedAttentionSkipsWhatIsMaskedAndKeepsNoWeights) {
   Job job = gpt(4096, 32, 4096);
   job.model.gated = true;

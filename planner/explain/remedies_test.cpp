@@ -48,6 +48,7 @@ TEST(Remedies, AnotherLayoutComesFirst) {
   // With all four devices as replicas each holds the whole model; as stages it fits.
   auto cluster = gpu_cluster({{"a", 4, 1}}, 1e8);
   Job job;
+  job.reserve_bytes = 0;
   job.model = testing::small_model(8);
   job.global_batch = 8;
   job.pipeline = 4;
@@ -76,6 +77,7 @@ TEST(Remedies, WhereOneLayerIsTooLargeOnlyASmallerModelHelps) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes = 1000;
   Job job;
+  job.reserve_bytes = 0;
   job.model = testing::small_model(2);
   job.global_batch = 2;
   const SearchSetting setting(cluster, job);

@@ -76,6 +76,10 @@ std::string nearest(const std::set<std::string>& hosts, const std::string& to, c
   return best;
 }
 
+int devices_of(const ClusterView& view, int host) {
+  return static_cast<int>(view.host(host).devices.size());
+}
+
 }  // namespace
 
 Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterFile& cluster) {
@@ -84,6 +88,7 @@ Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterF
     for (const Piece& piece : pieces_of(from, place)) held[{place.host, place.device}].insert(piece);
   const auto sources = holders(from, cluster);
   const ClusterView view(cluster, "per-peer", {});
+  const NicUse nics = traits(to.job.framework).nics;
   std::map<std::pair<std::string, std::string>, double> between;
   for (const RankPlacement& place : to.ranks) {
     const auto known = held.find({place.host, place.device});
@@ -102,8 +107,10 @@ Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterF
     if (transfer.from.empty()) {
       moving.checkpoint_bytes += transfer.bytes;
     } else if (transfer.from != transfer.to) {
-      const Path& path = view.path(view.host_index(transfer.from), view.host_index(transfer.to));
-      transfer.seconds = path.latency_seconds + bytes / path.bytes_per_second;
+      const int source = view.host_index(transfer.from), target = view.host_index(transfer.to);
+      const double rate =
+          view.together(source, target, devices_of(view, source), devices_of(view, target), nics);
+      transfer.seconds = view.path(source, target).latency_seconds + bytes / rate;
       moving.seconds = std::max({moving.seconds, sending[transfer.from] += transfer.seconds,
                                  receiving[transfer.to] += transfer.seconds});
     }

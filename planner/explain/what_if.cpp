@@ -6,10 +6,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/model/index.h"
 #include "planner/plan/cluster_view.h"
 
 namespace tombolo::planner {
@@ -125,33 +127,56 @@ void lose(topology::ClusterFile& cluster, const Change& change) {
     fail(Cause::kInvalidUsage, "what-if: without \"{}\" the cluster file has no host left", change.name);
 }
 
-void link_one_way(topology::ClusterFile& cluster, const topology::Host& from, const topology::Nic& from_nic,
-                  const topology::Host& to, const topology::Nic& to_nic, const topology::LinkTable& links,
-                  const Change& change) {
-  for (topology::Link& link : cluster.links) {
-    if (link.from_host != from.name || link.from_nic != from_nic.name || link.to_host != to.name ||
-        link.to_nic != to_nic.name)
-      continue;
-    link.bytes_per_second = change.bytes_per_second;
-    if (change.latency_seconds >= 0) link.latency_seconds = change.latency_seconds;
-    link.measured = false;
-    return;
+/// Host and NIC, from and to.
+using LinkEnds = std::array<std::string, 4>;
+
+/// Sets the links of a cluster file that a change names.
+class LinkSetter {
+ public:
+  LinkSetter(topology::ClusterFile& cluster, const topology::ClusterFile& before, const Change& change)
+      : cluster_(cluster), usual_(before), change_(change) {
+    for (std::size_t i = 0; i < cluster.links.size(); ++i) {
+      const topology::Link& link = cluster.links[i];
+      known_.emplace(LinkEnds{link.from_host, link.from_nic, link.to_host, link.to_nic}, i);
+    }
   }
-  double latency = std::max(0.0, change.latency_seconds);
-  if (const auto usual = links.find(from.name, from_nic.name, to.name, to_nic.name);
-      usual && change.latency_seconds < 0)
-    latency = usual->latency_seconds;  // the fabric's default
-  cluster.links.push_back(
-      {from.name, from_nic.name, to.name, to_nic.name, change.bytes_per_second, latency, false});
-}
+
+  void set(const topology::Host& from, const topology::Nic& from_nic, const topology::Host& to,
+           const topology::Nic& to_nic) {
+    const LinkEnds ends{from.name, from_nic.name, to.name, to_nic.name};
+    changed_.insert(ends);
+    if (const auto known = known_.find(ends); known != known_.end()) {
+      topology::Link& link = cluster_.links[known->second];
+      link.bytes_per_second = change_.bytes_per_second;
+      if (change_.latency_seconds >= 0) link.latency_seconds = change_.latency_seconds;
+      link.measured = false;
+      return;
+    }
+    double latency = std::max(0.0, change_.latency_seconds);
+    if (const auto usual = usual_.find(from.name, from_nic.name, to.name, to_nic.name);
+        usual && change_.latency_seconds < 0)
+      latency = usual->latency_seconds;  // the fabric's default
+    known_.emplace(ends, cluster_.links.size());
+    cluster_.links.push_back(
+        {from.name, from_nic.name, to.name, to_nic.name, change_.bytes_per_second, latency, false});
+  }
+
+  bool changed(const LinkEnds& ends) const { return changed_.contains(ends); }
+
+ private:
+  topology::ClusterFile& cluster_;
+  topology::LinkTable usual_;
+  const Change& change_;
+  std::map<LinkEnds, std::size_t> known_;  // indices of the cluster's links
+  std::set<LinkEnds> changed_;
+};
 
 void link(topology::ClusterFile& cluster, const Change& change) {
   const topology::ClusterFile before = cluster;
   const ClusterView view(before, "per-peer", {});
-  const topology::LinkTable links(before);
+  LinkSetter links(cluster, before, change);
   const auto tails = hosts_named(before, change.name), heads = hosts_named(before, change.to);
   std::size_t linked = 0;
-  std::set<std::array<std::string, 4>> changed;  // host and NIC, from and to
   for (const std::size_t tail : tails) {
     for (const std::size_t head : heads) {
       if (tail == head) continue;
@@ -163,12 +188,13 @@ void link(topology::ClusterFile& cluster, const Change& change) {
              "give "
              "them such NICs in the cluster file",
              from.name, to.name);
-      const auto& out = from.nics[static_cast<std::size_t>(nics->first)];
-      const auto& in = to.nics[static_cast<std::size_t>(nics->second)];
-      link_one_way(cluster, from, out, to, in, links, change);
-      link_one_way(cluster, to, in, from, out, links, change);
-      changed.insert({from.name, out.name, to.name, in.name});
-      changed.insert({to.name, in.name, from.name, out.name});
+      for (const int tail_nic : *nics->from)
+        for (const int head_nic : *nics->to) {
+          const auto& out = from.nics[at(tail_nic)];
+          const auto& in = to.nics[at(head_nic)];
+          links.set(from, out, to, in);
+          links.set(to, in, from, out);
+        }
       ++linked;
     }
   }
@@ -178,7 +204,7 @@ void link(topology::ClusterFile& cluster, const Change& change) {
   for (topology::SharedLink& shared : cluster.shared_links) {
     const bool named = std::ranges::all_of(shared.from, [&](const topology::NicName& out) {
       return std::ranges::all_of(shared.to, [&](const topology::NicName& in) {
-        return out.host == in.host || changed.contains({out.host, out.nic, in.host, in.nic});
+        return out.host == in.host || links.changed({out.host, out.nic, in.host, in.nic});
       });
     });
     if (named) shared.bytes_per_second = change.bytes_per_second;

@@ -36,7 +36,8 @@ constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
                                          .rank_order = RankOrder::kAny,
                                          .schedules = kPlainSchedule,
                                          .recomputations = kAllRecomputations,
-                                         .shardings = kUnsharded};
+                                         .shardings = kUnsharded,
+                                         .nics = NicUse::kFirst};
 
 constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title,
                                         std::string_view release) {

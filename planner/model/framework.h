@@ -33,6 +33,12 @@ enum class BoundaryTransfer {
   kPartitionedGathered,  ///< each rank sends its part, and the receivers gather the whole
 };
 
+/// Through which NICs of a host a framework sends where several are equally good.
+enum class NicUse {
+  kFirst,    ///< every rank through the first, as this library's router connects two hosts
+  kNearest,  ///< each device through those next to it (rails.h), as NCCL does
+};
+
 /// In which order a framework numbers ranks. Its launcher starts those of a node in a row.
 enum class RankOrder {
   kAny,              ///< the plan's own: every rank may take any place
@@ -58,6 +64,7 @@ struct FrameworkTraits {
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
   bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile
+  NicUse nics = NicUse::kNearest;
   BoundaryTransfer boundary = BoundaryTransfer::kCopyPerRank;
   BoundaryTransfer boundary_sequence_parallel = BoundaryTransfer::kPartitioned;
 };

@@ -92,7 +92,6 @@ void Job::check() const {
   if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
   if (sharding > Sharding::kOptimizer) not_modelled("sharded gradients and parameters");
   if (precision == Precision::kFp8Hybrid || precision == Precision::kFp8E4m3) not_modelled("fp8");
-  if (overlap_tensor) not_modelled("overlapped tensor-parallel exchanges");
   if (framework != Framework::kTombolo) {
     if (device != TrainerDevice::kCpu || moment_bytes != 4)
       fail(

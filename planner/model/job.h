@@ -66,6 +66,9 @@ struct Job {
   Framework framework = Framework::kTombolo;
   TrainerDevice device = TrainerDevice::kCpu;  ///< of the bundled trainer, on all ranks
   int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
+  /// Bytes of each GPU that no plan may use; absent: what planner/cost/reserve.h says. Not part of the plan
+  /// file, as a plan's own choices are.
+  std::optional<double> reserve_bytes = {};
   /// Measured times of the layers. Without them, times follow from FLOPs. They are not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
   /// How fast the framework's kernels are, by device. Where there is none, or none for a device, layers take

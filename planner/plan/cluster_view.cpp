@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -14,6 +15,15 @@ namespace {
 
 using topology::Nic;
 using topology::NicKind;
+
+/// What routing looks at of a host's NICs.
+std::string nics_said(const topology::Host& host) {
+  std::string said;
+  for (const Nic& nic : host.nics)
+    said += fmt::format("{} {} {} {}\n", nic.usable, static_cast<int>(nic.kind), nic.rate_bits_per_second,
+                        nic.fabric);
+  return said;
+}
 
 }  // namespace
 
@@ -28,6 +38,10 @@ ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view 
   if (cluster.shared_processor)
     for (const std::string& name : cluster.shared_processor->hosts)
       shares_processor_[at(host_index(name))] = true;
+  std::map<std::string, int> kinds_of_hosts;
+  for (const topology::Host& host : cluster.hosts)
+    nics_alike_.push_back(
+        kinds_of_hosts.try_emplace(nics_said(host), static_cast<int>(kinds_of_hosts.size())).first->second);
   for (const topology::SharedLink& link : cluster.shared_links)
     shared_.push_back({ends_of(link.from), ends_of(link.to)});
   std::set<int> taking_part;
@@ -64,20 +78,35 @@ bool ClusterView::reachable(const Nic& from, const Nic& to) const {
   });
 }
 
+const ClusterView::Choice* ClusterView::choose(int from, int to) const {
+  const HostPair alike{nics_alike_[at(from)], nics_alike_[at(to)]};
+  auto known = choices_.find(alike);
+  if (known == choices_.end()) known = choices_.emplace(alike, best_choice(from, to)).first;
+  return known->second ? &*known->second : nullptr;
+}
+
 // This is the transport's rule: equal fabric, then the better kind, then the higher of the pairs' lower
 // rates, then the first in the hosts' order.
-std::optional<ClusterView::NicPair> ClusterView::choose(int from, int to) const {
-  std::optional<NicPair> best;
+std::optional<ClusterView::Choice> ClusterView::best_choice(int from, int to) const {
+  std::optional<Choice> best;
   std::uint64_t best_rate = 0;
   const auto &out = host(from).nics, &in = host(to).nics;
   for (std::size_t i = 0; i < out.size(); ++i) {
     for (std::size_t j = 0; j < in.size(); ++j) {
       if (!reachable(out[i], in[j]) || (shared_kind_ && out[i].kind != *shared_kind_)) continue;
       const std::uint64_t rate = std::min(out[i].rate_bits_per_second, in[j].rate_bits_per_second);
-      if (best && (out[i].kind > best->kind || (out[i].kind == best->kind && rate <= best_rate))) continue;
-      best = NicPair{static_cast<int>(i), static_cast<int>(j), out[i].kind};
+      if (best && (out[i].kind > best->kind || (out[i].kind == best->kind && rate < best_rate))) continue;
+      if (!best || out[i].kind < best->kind || rate > best_rate)
+        best = Choice{static_cast<int>(i), static_cast<int>(j), out[i].kind, {}, {}};
       best_rate = rate;
+      best->all_from.push_back(static_cast<int>(i));
+      best->all_to.push_back(static_cast<int>(j));
     }
+  }
+  if (!best) return best;
+  for (std::vector<int>* all : {&best->all_from, &best->all_to}) {
+    std::ranges::sort(*all);
+    all->erase(std::ranges::unique(*all).begin(), all->end());
   }
   return best;
 }
@@ -85,9 +114,10 @@ std::optional<ClusterView::NicPair> ClusterView::choose(int from, int to) const 
 void ClusterView::find_shared_kind(const std::vector<int>& hosts) {
   for (const NicKind kind : {NicKind::kInfiniBand, NicKind::kRoce, NicKind::kIwarp, NicKind::kTcp}) {
     shared_kind_ = kind;
+    choices_.clear();
     bool all = true;
     for (std::size_t i = 0; i < hosts.size() && all; ++i)
-      for (std::size_t j = i + 1; j < hosts.size() && all; ++j) all = choose(hosts[i], hosts[j]).has_value();
+      for (std::size_t j = i + 1; j < hosts.size() && all; ++j) all = choose(hosts[i], hosts[j]) != nullptr;
     if (all) return;
   }
   fail(Cause::kInvalidUsage,
@@ -96,21 +126,21 @@ void ClusterView::find_shared_kind(const std::vector<int>& hosts) {
 }
 
 std::optional<NicKind> ClusterView::kind_between(int from, int to) const {
-  const auto pair = choose(from, to);
-  if (!pair) return std::nullopt;
-  return pair->kind;
+  const Choice* choice = choose(from, to);
+  if (choice == nullptr) return std::nullopt;
+  return choice->kind;
 }
 
-std::optional<std::pair<int, int>> ClusterView::nics_between(int from, int to) const {
-  const auto pair = choose(from, to);
-  if (!pair) return std::nullopt;
-  return std::pair(pair->from, pair->to);
+std::optional<ClusterView::NicsBetween> ClusterView::nics_between(int from, int to) const {
+  const Choice* choice = choose(from, to);
+  if (choice == nullptr) return std::nullopt;
+  return NicsBetween{&choice->all_from, &choice->all_to};
 }
 
 bool ClusterView::linked(int from, int to) const {
   if (from == to || paths_.contains({from, to})) return true;
-  const auto pair = choose(from, to);
-  return pair && links_.find(from, pair->from, to, pair->to);
+  const Choice* pair = choose(from, to);
+  return pair != nullptr && links_.find(from, pair->from, to, pair->to);
 }
 
 const Path& ClusterView::path(int from, int to) const {
@@ -130,8 +160,8 @@ const Path& ClusterView::path(int from, int to) const {
     if (source.device_bytes_per_second > 0) path.bytes_per_second = source.device_bytes_per_second;
     return paths_.emplace(HostPair{from, to}, path).first->second;
   }
-  const auto pair = choose(from, to);
-  if (!pair)
+  const Choice* pair = choose(from, to);
+  if (pair == nullptr)
     fail(Cause::kInvalidUsage,
          "hosts {} and {} must talk, but no two of their NICs are of one kind and fabric and usable{}; add "
          "such a "
@@ -149,16 +179,41 @@ const Path& ClusterView::path(int from, int to) const {
          target.nics[at(pair->to)].name);
   path.from_nic = pair->from;
   path.to_nic = pair->to;
+  path.from_nics = &pair->all_from;
+  path.to_nics = &pair->all_to;
   path.kind = pair->kind;
   path.bytes_per_second = link->bytes_per_second;
   path.latency_seconds = link->latency_seconds;
-  for (std::size_t shared = 0; shared < shared_.size(); ++shared) {
-    if (!shared_[shared].from.contains({from, pair->from}) || !shared_[shared].to.contains({to, pair->to}))
-      continue;
-    path.shared.push_back(static_cast<int>(shared));
-    path.bytes_per_second = std::min(path.bytes_per_second, cluster_.shared_links[shared].bytes_per_second);
-  }
+  path.shared = shared_between(from, pair->from, to, pair->to);
+  for (const int shared : path.shared)
+    path.bytes_per_second =
+        std::min(path.bytes_per_second, cluster_.shared_links[at(shared)].bytes_per_second);
   return paths_.emplace(HostPair{from, to}, path).first->second;
+}
+
+std::vector<int> ClusterView::shared_between(int from_host, int from_nic, int to_host, int to_nic) const {
+  std::vector<int> crossed;
+  for (std::size_t shared = 0; shared < shared_.size(); ++shared)
+    if (shared_[shared].from.contains({from_host, from_nic}) &&
+        shared_[shared].to.contains({to_host, to_nic}))
+      crossed.push_back(static_cast<int>(shared));
+  return crossed;
+}
+
+int ClusterView::nics_taken(int host_index, int devices, const std::vector<int>& nics) const {
+  const std::size_t all = std::max<std::size_t>(1, host(host_index).devices.size());
+  return static_cast<int>(std::clamp<std::size_t>(nics.size() * at(devices) / all, 1, nics.size()));
+}
+
+double ClusterView::together(int from, int to, int from_devices, int to_devices, NicUse use) const {
+  const Path& path = this->path(from, to);
+  if (path.inside_host || use == NicUse::kFirst) return path.bytes_per_second;
+  const int rails =
+      std::min(nics_taken(from, from_devices, *path.from_nics), nics_taken(to, to_devices, *path.to_nics));
+  double rate = path.bytes_per_second * rails;
+  for (const int shared : path.shared)
+    rate = std::min(rate, cluster_.shared_links[at(shared)].bytes_per_second);
+  return rate;
 }
 
 const topology::Device& ClusterView::device(int host_index, int device) const {

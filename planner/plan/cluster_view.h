@@ -1,5 +1,5 @@
-// The cluster file as the planner needs it: hosts by index, and for each two of them the NIC pair that
-// routing takes, with its attained speed.
+// The cluster file as the planner needs it: hosts by index, and for each two of them the NICs that routing
+// takes, with the attained speed of a pair.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/model/framework.h"
 #include "topology/files/cluster_file.h"
 #include "topology/files/link_table.h"
 
@@ -25,9 +26,14 @@ enum class Routing {
 /// The path from one host to another, one direction.
 struct Path {
   bool inside_host = false;        ///< no NIC is involved
-  int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists
+  int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists; of the first pair, see below
+  /// All NICs of which some pair is as good as the first, as indices in the hosts' lists, ascending; several
+  /// where a host has rails. Owned by the view; null inside a host.
+  const std::vector<int>* from_nics = nullptr;
+  const std::vector<int>* to_nics = nullptr;
   topology::NicKind kind = topology::NicKind::kTcp;
-  double bytes_per_second = 0;  ///< 0 inside a host whose rate is unknown; transfers then take no time
+  /// Of one pair of NICs. 0 inside a host whose rate is unknown; transfers then take no time
+  double bytes_per_second = 0;
   double latency_seconds = 0;
   std::vector<int> shared;  ///< those of the cluster file's shared_links that it crosses, by index
 };
@@ -64,9 +70,23 @@ class ClusterView {
   bool linked(int from, int to) const;
   /// The kind of NIC that `path` would choose; nothing where no NICs reach each other. Needs no link.
   std::optional<topology::NicKind> kind_between(int from, int to) const;
-  /// The NICs that routing takes, as indices in the hosts' lists; nothing where none reach each other. Needs
-  /// no link.
-  std::optional<std::pair<int, int>> nics_between(int from, int to) const;
+  /// Bytes per second that so many devices of one host attain together to so many of another, in equal parts
+  /// of each host's devices. That of one pair of NICs where the software takes only one.
+  double together(int from, int to, int from_devices, int to_devices, NicUse use) const;
+  /// Of `nics`, how many so many devices of the host take.
+  int nics_taken(int host, int devices, const std::vector<int>& nics) const;
+  /// The link between two NICs, nothing where the cluster file does not say what it attains.
+  std::optional<topology::Attained> link(int from_host, int from_nic, int to_host, int to_nic) const {
+    return links_.find(from_host, from_nic, to_host, to_nic);
+  }
+  /// The cluster file's shared links that a transfer between two NICs crosses, by index.
+  std::vector<int> shared_between(int from_host, int from_nic, int to_host, int to_nic) const;
+  /// All NICs of which some pair is as good as the one that routing takes, as indices in the hosts' lists;
+  /// nothing where none reach each other. Needs no link. Owned by the view.
+  struct NicsBetween {
+    const std::vector<int>*from, *to;
+  };
+  std::optional<NicsBetween> nics_between(int from, int to) const;
   /// The rate of the fastest of a NIC's links in one direction, bytes per second: the NIC itself attains at
   /// least that.
   double egress(int host, int nic) const { return links_.egress(host, nic); }
@@ -86,11 +106,15 @@ class ClusterView {
   struct SharedEnds {
     std::set<std::pair<int, int>> from, to;
   };
-  struct NicPair {
+  /// The NICs that routing takes between two hosts; the first pair, and all that are as good.
+  struct Choice {
     int from = -1, to = -1;
     topology::NicKind kind = topology::NicKind::kTcp;
+    std::vector<int> all_from, all_to;
   };
-  std::optional<NicPair> choose(int from, int to) const;
+  /// Null where no NICs reach each other.
+  const Choice* choose(int from, int to) const;
+  std::optional<Choice> best_choice(int from, int to) const;
   std::set<std::pair<int, int>> ends_of(const std::vector<topology::NicName>& names) const;
   bool reachable(const topology::Nic& from, const topology::Nic& to) const;
   void find_shared_kind(const std::vector<int>& hosts);
@@ -100,6 +124,8 @@ class ClusterView {
   Routing routing_;
   std::optional<topology::NicKind> shared_kind_;
   std::vector<bool> shares_processor_;
+  std::vector<int> nics_alike_;  // by host: equal for hosts whose NICs are, name and place aside
+  mutable std::unordered_map<HostPair, std::optional<Choice>, HostPair::Hash> choices_;  // of those
   topology::LinkTable links_;
   std::vector<SharedEnds> shared_;                                    // by shared link
   mutable std::unordered_map<HostPair, Path, HostPair::Hash> paths_;  // found so far

@@ -175,8 +175,7 @@ TEST(PlanFile, RefusesWhatIsNotModelledYet) {
        std::initializer_list<std::pair<const char*, Json>>{{"context_parallel", 2},
                                                            {"expert_parallel", 2},
                                                            {"sharding", "parameters"},
-                                                           {"precision", "fp8-hybrid"},
-                                                           {"overlap_tensor", true}}) {
+                                                           {"precision", "fp8-hybrid"}}) {
     Json json = unequal_plan().to_json();
     json["job"][field] = value;
     try {

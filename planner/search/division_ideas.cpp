@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
@@ -186,8 +187,9 @@ double DivisionIdeas::gradient_seconds(const std::vector<std::vector<Unit>>& pip
       const Unit& other = to[u * to.size() / from.size()];
       if (other.host == from[u].host) continue;
       if (!context_.view.linked(from[u].host, other.host)) return Scorer::kNever;
-      const Path& path = context_.view.path(from[u].host, other.host);
-      between = std::max(between, 1 / path.bytes_per_second);
+      between = std::max(between, 1 / context_.view.together(
+                                          from[u].host, other.host, static_cast<int>(from[u].ranks.size()),
+                                          static_cast<int>(other.ranks.size()), traits(job_.framework).nics));
     }
     std::set<int> hosts;
     for (const Unit& unit : from) hosts.insert(unit.host);
@@ -239,7 +241,8 @@ std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
 
 double DivisionIdeas::memory_of(const Unit& unit) const {
   const LauncherSlot& launcher_slot = context_.launcher_slots[at(unit.ranks.front())];
-  const double bytes = context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
+  const double bytes =
+      usable_memory(job_, context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
   return bytes > 0 ? bytes * static_cast<double>(unit.ranks.size()) : 1e30;
 }
 

@@ -5,13 +5,18 @@
 
 #include "base/error.h"
 #include "planner/cost/all_reduce.h"
+#include "planner/cost/border.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
 
 Estimator::Estimator(const SearchContext& context, const Job& job, const std::vector<Pool>& pools)
-    : context_(context), job_(job), pools_(pools), costs_(context, job, pools) {
+    : context_(context),
+      job_(job),
+      pools_(pools),
+      nics_(traits(job.framework).nics),
+      costs_(context, job, pools) {
   std::map<std::string, int> clusters;
   for (const topology::Host& host : context.view.cluster().hosts)
     cluster_of_.push_back(
@@ -52,21 +57,27 @@ double Estimator::estimate(const Shape& shape) {
                                 costs_.tick(kind, shape));
     for (const Border& one : borders.back()) {
       if (!one.possible) return Scorer::kNever;
-      for (int i = 0; i < 4; ++i)
-        if (one.queues[i] >= 0) {
-          Queue& used = queues_[at(one.queues[i])];
-          used.load += kind.micro_batches * (i < 2 ? one.activation : one.gradient);
-          used.pipelines += kind.count;
-        }
+      const auto use = [&](int queue, double seconds) {
+        if (queue < 0) return;
+        queues_[at(queue)].load += kind.micro_batches * seconds;
+        queues_[at(queue)].pipelines += kind.count;
+      };
+      for (int i = 0; i < 4; ++i) use(one.queues[i], i < 2 ? one.activation : one.gradient);
+      for (int i = 0; i < 2; ++i) use(one.shared[i], one.on_shared[i]);
     }
   }
   double end = 0;
   std::vector<std::vector<double>> ends(shape.kinds.size());
   for (std::size_t k = 0; k < shape.kinds.size(); ++k) {
     for (Border& one : borders[k]) {
-      if (one.queues[0] < 0) continue;
-      one.activation /= std::min(share_of(one.queues[0], usual), share_of(one.queues[1], usual));
-      one.gradient /= std::min(share_of(one.queues[2], usual), share_of(one.queues[3], usual));
+      if (one.queues[0] >= 0) {
+        one.activation /= std::min(share_of(one.queues[0], usual), share_of(one.queues[1], usual));
+        one.gradient /= std::min(share_of(one.queues[2], usual), share_of(one.queues[3], usual));
+      }
+      if (one.shared[0] >= 0)
+        one.activation = std::max(one.activation, one.on_shared[0] / share_of(one.shared[0], usual));
+      if (one.shared[1] >= 0)
+        one.gradient = std::max(one.gradient, one.on_shared[1] / share_of(one.shared[1], usual));
     }
     end = std::max(end, pipeline_seconds(shape.kinds[k], borders[k], shape, ends[k]));
   }
@@ -88,30 +99,58 @@ double Estimator::share_of(int queue, double step) const {
   return 1 / (1 + (used.pipelines - 1) * std::min(1.0, used.load / step));
 }
 
+/// Whether no two slots of that many devices share one of the host's NICs.
+bool Estimator::own_nics(int host, int degree, const std::vector<int>* nics) const {
+  return nics_ == NicUse::kNearest && nics->size() * at(degree) >= context_.view.host(host).devices.size();
+}
+
 int Estimator::queue(int host, int nic, bool out) {
   const auto [known, added] = queue_numbers_.try_emplace({host, nic, out}, static_cast<int>(queues_.size()));
   if (added) queues_.emplace_back();
   return known->second;
 }
 
+/// The queue of the slowest shared link that a path crosses, and its rate; -1 where there is none.
+int Estimator::shared_queue(const Path& path, double& bytes_per_second) {
+  int slowest = -1;
+  for (const int link : path.shared) {
+    const double rate = context_.view.cluster().shared_links[at(link)].bytes_per_second;
+    if (slowest >= 0 && rate >= bytes_per_second) continue;
+    slowest = link;
+    bytes_per_second = rate;
+  }
+  return slowest < 0 ? -1 : queue(-1, slowest, true);
+}
+
 Estimator::Border Estimator::border(const Shape::PipelineSlot& from, const Shape::PipelineSlot& to,
                                     const Shape& shape) {
   const int here = pools_[at(from.pool)].host, there = pools_[at(to.pool)].host;
-  const int copies = job_.sequence_parallel ? 1 : std::max(from.degree, to.degree);
-  const double bytes = job_.model.boundary_bytes() * shape.micro_batch * copies;
+  const double bytes =
+      border_bytes(job_, job_.model.boundary_bytes() * shape.micro_batch, from.degree, to.degree);
   Border border;
   border.possible = context_.view.linked(here, there) && context_.view.linked(there, here);
   if (!border.possible) return border;
   const Path &forward = context_.view.path(here, there), &back = context_.view.path(there, here);
-  border.activation_latency = forward.latency_seconds;
-  border.gradient_latency = back.latency_seconds;
+  const auto gather = [&](int host, int degree) {
+    return border_gather_seconds(job_, bytes, degree, context_.view.path(host, host).bytes_per_second);
+  };
+  border.activation_latency = forward.latency_seconds + gather(there, to.degree);
+  border.gradient_latency = back.latency_seconds + gather(here, from.degree);
   if (forward.inside_host) {
     const double rate = forward.bytes_per_second * std::min(from.degree, to.degree);
     if (rate > 0) border.activation = border.gradient = bytes / rate;
     return border;
   }
-  border.activation = bytes / forward.bytes_per_second;
-  border.gradient = bytes / back.bytes_per_second;
+  border.activation = bytes / context_.view.together(here, there, from.degree, to.degree, nics_);
+  border.gradient = bytes / context_.view.together(there, here, to.degree, from.degree, nics_);
+  double rate = 0;
+  for (const auto& [i, path] : {std::pair(0, &forward), std::pair(1, &back)}) {
+    border.shared[i] = shared_queue(*path, rate);
+    if (border.shared[i] >= 0) border.on_shared[i] = bytes / rate;
+  }
+  // Slots with NICs of their own do not wait for each other's transfers.
+  if (own_nics(here, from.degree, forward.from_nics) && own_nics(there, to.degree, forward.to_nics))
+    return border;
   border.queues[0] = queue(here, forward.from_nic, true);
   border.queues[1] = queue(there, forward.to_nic, false);
   border.queues[2] = queue(there, back.from_nic, true);
@@ -197,15 +236,19 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
   return end;
 }
 
-const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) {
-  const auto [known, added] = reductions_.try_emplace(hosts);
+const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, int degree) {
+  const auto [known, added] = reductions_.try_emplace({degree, hosts});
   if (!added) return known->second;
   Reduction& result = known->second;
   std::vector<MemberLocation> members;
   for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members, context_.view.routing());
+  const AllReduce all = all_reduce_of(members, context_.view.routing(), nics_);
   std::map<int, double> loads;
   std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
+  // A ring crosses between two hosts through the NICs of all members there.
+  const auto devices = [&](int host) {
+    return degree * (all.ring ? static_cast<int>(std::ranges::count(hosts, host)) : 1);
+  };
   for (const Transfer& transfer : all.transfers) {
     const int from = hosts[at(transfer.from)], to = hosts[at(transfer.to)];
     result.possible = result.possible && context_.view.linked(from, to);
@@ -213,15 +256,23 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) 
     const Path& path = context_.view.path(from, to);
     result.latency = std::max(result.latency, path.latency_seconds);
     if (path.bytes_per_second <= 0) continue;
-    const double seconds = transfer.fraction / path.bytes_per_second;
+    const double seconds =
+        transfer.fraction / context_.view.together(from, to, devices(from), devices(to), nics_);
     if (path.inside_host) {
       out[at(transfer.from)] += seconds;
       in[at(transfer.to)] += seconds;
       continue;
     }
     result.slowest = std::max(result.slowest, seconds);
-    loads[queue(from, path.from_nic, true)] += transfer.fraction / context_.view.egress(from, path.from_nic);
-    loads[queue(to, path.to_nic, false)] += transfer.fraction / context_.view.ingress(to, path.to_nic);
+    const auto rails = [&](const std::vector<int>* nics) {
+      return nics_ == NicUse::kNearest ? static_cast<double>(nics->size()) : 1.0;
+    };
+    loads[queue(from, path.from_nic, true)] +=
+        transfer.fraction / (context_.view.egress(from, path.from_nic) * rails(path.from_nics));
+    loads[queue(to, path.to_nic, false)] +=
+        transfer.fraction / (context_.view.ingress(to, path.to_nic) * rails(path.to_nics));
+    double rate = 0;
+    if (const int shared = shared_queue(path, rate); shared >= 0) loads[shared] += transfer.fraction / rate;
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) result.inside = std::max({result.inside, out[i], in[i]});
   result.latency *= all.rounds;
@@ -256,7 +307,7 @@ double Estimator::gradients_end(const Shape& shape, const std::vector<std::vecto
       degree = std::min(degree, owner.degree);
       ready = std::max(ready, ends[k][slot[k]]);
     }
-    const Reduction& all_reduce = reduction(hosts);
+    const Reduction& all_reduce = reduction(hosts, degree);
     if (!all_reduce.possible) return Scorer::kNever;
     double bytes = static_cast<double>(job_.layer_parameters(first, last - first));
     if (first == 0) bytes += static_cast<double>(job_.embedding_parameters());

@@ -35,6 +35,9 @@ class Estimator {
   struct Border {
     double activation = 0, gradient = 0, activation_latency = 0, gradient_latency = 0;
     int queues[4] = {-1, -1, -1, -1};  // queue indices of both NICs, for the activation and for the gradient
+    // Queue indices of the slowest link that it shares with others, and seconds alone on that link.
+    int shared[2] = {-1, -1};
+    double on_shared[2] = {0, 0};
     bool possible = true;
   };
   /// One direction of a NIC.
@@ -58,8 +61,10 @@ class Estimator {
   double pipeline_seconds(const Shape::Kind& kind, const std::vector<Border>& borders, const Shape& shape,
                           std::vector<double>& ends);
   double gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends, double computed);
-  const Reduction& reduction(const std::vector<int>& hosts);
+  const Reduction& reduction(const std::vector<int>& hosts, int degree);
+  bool own_nics(int host, int degree, const std::vector<int>* nics) const;
   int queue(int host, int nic, bool out);
+  int shared_queue(const Path& path, double& bytes_per_second);
   /// The share of a NIC that one pipeline's transfers get: others slow it down by as much as they use it in a
   /// step.
   double share_of(int queue, double step) const;
@@ -67,9 +72,10 @@ class Estimator {
   const SearchContext& context_;
   const Job& job_;
   const std::vector<Pool>& pools_;
+  NicUse nics_;
   ShapeCosts costs_;
-  std::vector<int> cluster_of_;  // by host
-  std::map<std::vector<int>, Reduction> reductions_;
+  std::vector<int> cluster_of_;                                       // by host
+  std::map<std::pair<int, std::vector<int>>, Reduction> reductions_;  // by degree and hosts
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;
   std::int64_t operations_ = 0;

@@ -45,7 +45,7 @@ std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int st
   const std::uint64_t needed = rank_memory(tried, 0, stage).total;
   std::uint64_t most = 0;
   for (const RankPlacement& place : plan.ranks)
-    if (place.stage == stage) most = std::max(most, missing_on(view, place, needed));
+    if (place.stage == stage) most = std::max(most, missing_on(plan.job, view, place, needed));
   return most;
 }
 

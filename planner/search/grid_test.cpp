@@ -35,6 +35,7 @@ Job plain_job(int layers, int rows) {
   Job job;
   job.model = small_model(layers);
   job.global_batch = rows;
+  job.reserve_bytes = 0;
   return job;
 }
 

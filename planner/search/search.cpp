@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
@@ -102,16 +103,17 @@ Missing missing_memory(const Plan& plan, const ClusterView& view) {
   Missing most;
   const std::vector<RankMemory> memory = memory_by_rank(plan);
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
-    if (const std::uint64_t missing = missing_on(view, plan.ranks[rank], memory[rank].total);
+    if (const std::uint64_t missing = missing_on(plan.job, view, plan.ranks[rank], memory[rank].total);
         missing > most.bytes)
       most = {missing, static_cast<int>(rank)};
   return most;
 }
 
-std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed) {
+std::uint64_t missing_on(const Job& job, const ClusterView& view, const RankPlacement& place,
+                         std::uint64_t needed) {
   const auto& device = view.host(view.host_index(place.host)).devices[at(place.device)];
   if (device.memory_bytes <= 0) return 0;
-  const auto available = static_cast<std::uint64_t>(device.memory_bytes);
+  const auto available = static_cast<std::uint64_t>(usable_memory(job, device));
   return needed > available ? needed - available : 0;
 }
 

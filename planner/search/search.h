@@ -90,7 +90,9 @@ struct Missing {
 /// The bytes that the rank lacks that lacks most memory.
 Missing missing_memory(const Plan& plan, const ClusterView& view);
 
-/// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
-std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed);
+/// Bytes that the device of a rank lacks for `needed` beside its reserve (planner/cost/reserve.h); 0 where it
+/// fits or its size is unknown.
+std::uint64_t missing_on(const Job& job, const ClusterView& view, const RankPlacement& place,
+                         std::uint64_t needed);
 
 }  // namespace tombolo::planner

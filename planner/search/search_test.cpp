@@ -64,7 +64,7 @@ TEST(MissingMemory, IsThatOfTheRankThatLacksMost) {
   const Missing missing = missing_memory(plan, view);
   EXPECT_EQ(missing.bytes, 7u);
   EXPECT_EQ(missing.rank, 1);
-  EXPECT_EQ(missing_on(view, plan.ranks[0], memory[0].total - 5), 0u) << "exactly what there is";
+  EXPECT_EQ(missing_on(plan.job, view, plan.ranks[0], memory[0].total - 5), 0u) << "exactly what there is";
 }
 
 TEST(SimulateIfLinked, SaysWhatLacksAndStopsAtTheLimit) {

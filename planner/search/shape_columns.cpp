@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 #include "planner/search/shape_search.h"
 
@@ -36,7 +37,7 @@ class Columns {
       if (added) {
         const LauncherSlot& launcher_slot = context.launcher_slots[at(pools[pool].ranks.front())];
         const double bytes =
-            context.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
+            usable_memory(job, context.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
         classes_.push_back({pools[pool].type, pools[pool].size(), bytes > 0 ? bytes : 1e30, {}});
       }
       classes_[entry->second].pools.push_back(static_cast<int>(pool));

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
@@ -62,7 +63,7 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
   const Pool& pool = pools_[at(one.pool)];
   const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks.front())];
   const double available =
-      context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
+      usable_memory(job_, context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
   if (available <= 0) return job_.model.layers;
   const int slots = static_cast<int>(kind.slots.size());
   const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;

@@ -49,10 +49,15 @@ class StepBuilder {
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
   using Worker = StepWorker;
-  /// The exchange of updated parameters among the owners of a range of layers (sharded optimizer).
-  struct Gather {
+  /// Workers that reduce something together, how, and the ends of the transfers that this takes.
+  struct Members {
     std::vector<Worker*> owners;
     AllReduce all_reduce;
+    std::vector<TransferEnd> ends;
+  };
+  /// The exchange of updated parameters among the owners of a range of layers (sharded optimizer).
+  struct Gather {
+    Members members;
     int first_layer = 0, last_layer = 0;
   };
 
@@ -70,9 +75,9 @@ class StepBuilder {
     return plan_.stages(worker.replica)[at(chunk * worker.slots + worker.slot)];
   }
   TransferEnd end(const Worker& worker) const {
-    return {worker.rank, worker.host, plan_.stage(worker.slot, worker.replica).tensor};
+    return {worker.rank, worker.host, plan_.stage(worker.slot, worker.replica).tensor, worker.rank};
   }
-  Activity add_flow(const Worker& from, const Worker& to, double bytes) {
+  TransferActivities add_flow(const Worker& from, const Worker& to, double bytes) {
     return network_.add(end(from), end(to), bytes);
   }
   double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
@@ -82,7 +87,8 @@ class StepBuilder {
   std::pair<Activity, Activity> append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
                                             const std::function<Activity(double)>& append);
   double sending_seconds(const Worker& from, int chunk, int way) const;
-  double border_bytes(int replica, int stage) const;
+  double sent_at_border(int replica, int stage) const;
+  double gather_seconds(const Worker& to, double bytes) const;
   void note_turn(Worker& worker, Activity ended, Activity begun) const;
   void add_border(int replica, int stage);
 
@@ -91,8 +97,8 @@ class StepBuilder {
   double head_parameters(const Worker& worker) const;
   void add_reductions();
   void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer);
-  Activity add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce, double bytes,
-                      double rounds, Activity begin);
+  std::vector<TransferEnd> ends_of(const std::vector<Worker*>& owners, const AllReduce& all_reduce);
+  Activity add_phases(const Members& members, double bytes, double rounds, Activity begin);
   Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
   void add_tied_embedding(Worker& first, Worker& last);
   void add_optimizer();

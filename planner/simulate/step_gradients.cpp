@@ -38,9 +38,10 @@ void StepBuilder::add_reductions() {
 /// Adds the reduction of one range: one bucket after the other, each in the phases of its all-reduce. With a
 /// sharded optimizer it is only a reduce-scatter, which is half of that.
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
-  std::vector<MemberLocation> members;
-  for (const Worker* worker : owners) members.push_back({cluster_number(worker->host), worker->host});
-  const AllReduce all_reduce = all_reduce_of(members, view_.routing());
+  std::vector<MemberLocation> locations;
+  for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
+  Members members{owners, all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics), {}};
+  members.ends = ends_of(owners, members.all_reduce);
   const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
   double bytes = 0, parameters = 0;
@@ -52,7 +53,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
                                                  : worker->reduced.front(),
                      begin);
     if (previous != FluidEngine::kNone) engine().order(previous, begin);
-    previous = add_phases(owners, all_reduce, part * bytes, part * all_reduce.rounds, begin);
+    previous = add_phases(members, part * bytes, part * members.all_reduce.rounds, begin);
     for (Worker* worker : owners) {
       worker->reduced.push_back(previous);
       // The last stage's copy of the embedding is in its first bucket, and the first stage's in its last.
@@ -74,7 +75,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     }
     if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
   }
-  if (plan_.job.sharded()) gathers_.push_back({owners, all_reduce, first_layer, last_layer});
+  if (plan_.job.sharded()) gathers_.push_back({std::move(members), first_layer, last_layer});
 }
 
 double StepBuilder::head_parameters(const Worker& worker) const {
@@ -84,16 +85,32 @@ double StepBuilder::head_parameters(const Worker& worker) const {
   return parameters;
 }
 
+/// The ends at which each owner sends and receives. A ring crosses between two hosts through the NICs of all
+/// members there, because its channels begin at different ones.
+std::vector<TransferEnd> StepBuilder::ends_of(const std::vector<Worker*>& owners,
+                                              const AllReduce& all_reduce) {
+  std::vector<TransferEnd> ends;
+  for (const Worker* owner : owners) ends.push_back(end(*owner));
+  if (!all_reduce.ring) return ends;
+  std::map<int, std::vector<int>> ranks_on;
+  for (const TransferEnd& one : ends) ranks_on[one.host].push_back(one.rank);
+  for (auto& [host, ranks] : ranks_on) std::ranges::sort(ranks);
+  for (TransferEnd& one : ends) one.senders = network_.senders(ranks_on[one.host]);
+  return ends;
+}
+
 /// Adds an all-reduce: all its transfers at once from `begin` on, then the latencies of `rounds` messages one
 /// after the other. Returns its end.
-FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce,
-                                              double bytes, double rounds, Activity begin) {
+FluidEngine::Activity StepBuilder::add_phases(const Members& members, double bytes, double rounds,
+                                              Activity begin) {
   double slowest = 0;
   std::vector<Activity> flows;
-  for (const Transfer& transfer : all_reduce.transfers) {
-    const Worker &from = *owners[at(transfer.from)], &to = *owners[at(transfer.to)];
-    flows.push_back(add_flow(from, to, bytes * transfer.fraction));
-    engine().order(begin, flows.back());
+  for (const Transfer& transfer : members.all_reduce.transfers) {
+    const Worker &from = *members.owners[at(transfer.from)], &to = *members.owners[at(transfer.to)];
+    const TransferActivities flow = network_.add(members.ends[at(transfer.from)],
+                                                 members.ends[at(transfer.to)], bytes * transfer.fraction);
+    flows.push_back(flow.last);
+    engine().order(begin, flow.first);
     if (const Activity sending = add_sending(from, to, bytes * transfer.fraction, begin);
         sending != FluidEngine::kNone)
       flows.push_back(sending);
@@ -101,7 +118,7 @@ FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners
   }
   const Activity end = engine().add_delay(rounds * slowest);
   for (const Activity flow : flows) engine().order(flow, end);
-  for (const Worker* worker : owners) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
+  for (const Worker* worker : members.owners) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
   return end;
 }
 
@@ -121,12 +138,12 @@ FluidEngine::Activity StepBuilder::add_sending(const Worker& from, const Worker&
 void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
   const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes();
   for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
-    const Activity flow = add_flow(*from, *to, bytes);
+    const TransferActivities flow = add_flow(*from, *to, bytes);
     const Activity arrival = engine().add_delay(latency(*from, *to));
-    engine().order(from->embedding_ready, flow);
-    engine().order(flow, arrival);
-    bar(Bar::Kind::kSend, *from, -1, flow, arrival);
-    from->reduced.push_back(flow);
+    engine().order(from->embedding_ready, flow.first);
+    engine().order(flow.last, arrival);
+    bar(Bar::Kind::kSend, *from, -1, flow.first, arrival);
+    from->reduced.push_back(flow.last);
     if (const Activity sending = add_sending(*from, *to, bytes, from->embedding_ready);
         sending != FluidEngine::kNone)
       from->reduced.push_back(sending);
@@ -138,7 +155,7 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
 double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int last_layer) const {
   double parameters =
       static_cast<double>(plan_.job.layer_parameters(first_layer, last_layer - first_layer + 1));
-  if (last_layer == model_.layers - 1) parameters += head_parameters(*gather.owners.front());
+  if (last_layer == model_.layers - 1) parameters += head_parameters(*gather.members.owners.front());
   if (first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
   return 0.5 * parameters * model_.bytes_per_value;
 }
@@ -146,22 +163,22 @@ double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int la
 /// Adds a gather of parameters that were updated at the end of the step before. The first layer's must be
 /// there before the first micro-batch comes, the others' before it leaves.
 void StepBuilder::add_gather_beside_forward(const Gather& gather) {
-  const double rounds = 0.5 * gather.all_reduce.rounds;
+  const double rounds = 0.5 * gather.members.all_reduce.rounds;
   const auto for_each_chunk = [&](auto act) {
-    for (Worker* worker : gather.owners)
+    for (Worker* worker : gather.members.owners)
       for (std::size_t chunk = 0; chunk < worker->chunks.size(); ++chunk) {
         const Stage& stage = stage_of(*worker, static_cast<int>(chunk));
         if (gather.last_layer >= stage.first_layer && gather.first_layer < stage.first_layer + stage.layers)
           act(worker->chunks[chunk], stage);
       }
   };
-  const Activity first = add_phases(gather.owners, gather.all_reduce,
-                                    gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
-                                    engine().add_delay(0));
+  const Activity first =
+      add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
+                 engine().add_delay(0));
   Activity all = first;
   if (gather.last_layer > gather.first_layer)
-    all = add_phases(gather.owners, gather.all_reduce,
-                     gathered_bytes(gather, gather.first_layer + 1, gather.last_layer), rounds, first);
+    all = add_phases(gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
+                     rounds, first);
   for_each_chunk([&](Worker::Chunk& chunk, const Stage& stage) {
     if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward.front());
     engine().order(all, chunk.first_forward_over);
@@ -195,10 +212,9 @@ void StepBuilder::add_optimizer() {
       continue;
     }
     const Activity begin = engine().add_delay(0);
-    for (const Worker* worker : gather.owners) engine().order(updated[worker], begin);
-    add_phases(gather.owners, gather.all_reduce,
-               gathered_bytes(gather, gather.first_layer, gather.last_layer), 0.5 * gather.all_reduce.rounds,
-               begin);
+    for (const Worker* worker : gather.members.owners) engine().order(updated[worker], begin);
+    add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.last_layer),
+               0.5 * gather.members.all_reduce.rounds, begin);
   }
 }
 

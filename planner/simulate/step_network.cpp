@@ -3,25 +3,161 @@
 #include <algorithm>
 
 #include "planner/model/index.h"
+#include "planner/plan/rails.h"
 
 namespace tombolo::planner {
 
-FluidEngine::Activity StepNetwork::add(const TransferEnd& from, const TransferEnd& to, double bytes) {
+std::size_t StepNetwork::Ends::Hash::operator()(const Ends& ends) const noexcept {
+  const HostPair::Hash hash;
+  // An odd factor keeps the pairs of senders apart from those of hosts.
+  return hash({ends.from_host, ends.to_host}) +
+         0x9e3779b97f4a7c15U * hash({ends.from_senders, ends.to_senders});
+}
+
+StepNetwork::StepNetwork(const Plan& plan, const ClusterView& view, FluidEngine& engine)
+    : plan_(plan), view_(view), engine_(engine), use_(traits(plan.job.framework).nics) {
+  if (use_ == NicUse::kFirst) return;
+  slots_.resize(view.cluster().hosts.size());
+  ranks_of_slot_.resize(plan.ranks.size());
+  for (const auto& pipeline : plan.ranks_by_slot())
+    for (const std::vector<int>& ranks : pipeline) {
+      slots_[at(view.host_index(plan.ranks[at(ranks.front())].host))].push_back(ranks.front());
+      ranks_of_slot_[at(ranks.front())] = ranks;
+    }
+}
+
+int StepNetwork::senders(const std::vector<int>& ranks) {
+  if (use_ == NicUse::kFirst || ranks.size() == 1) return ranks.front();
+  const auto [known, added] =
+      group_numbers_.try_emplace(ranks, static_cast<int>(plan_.ranks.size() + groups_.size()));
+  if (added) groups_.push_back(ranks);
+  return known->second;
+}
+
+TransferActivities StepNetwork::add(const TransferEnd& from, const TransferEnd& to, double bytes) {
   const Path& path = view_.path(from.host, to.host);
-  if (path.inside_host) return add_inside(from, to, bytes);
-  const auto [entry, added] = between_.try_emplace(HostPair{from.host, to.host});
-  Between& between = entry->second;
-  if (added) {
-    between.flow = {from.host, path.from_nic, to.host, path.to_nic, 0};
-    between.pair = engine_.add_resource(
-        path.bytes_per_second, std::min(burst(from.host, path.from_nic), burst(to.host, path.to_nic)));
-    between.out = nic(from.host, path.from_nic, true);
-    between.in = nic(to.host, path.to_nic, false);
+  if (path.inside_host) {
+    const Activity inside = add_inside(from, to, bytes);
+    return {inside, inside};
   }
-  between.flow.bytes += bytes;
-  way_.assign({between.out, between.in, between.pair});
-  for (const int link : path.shared) way_.push_back(shared_link(link));
-  return engine_.add(bytes, path.bytes_per_second, way_);
+  Between& ends = between(from, to, path);
+  TransferActivities all;
+  if (ends.lanes.size() > 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
+  for (Lane& lane : ends.lanes) {
+    lane.bytes += bytes * lane.share;
+    const Activity flow = engine_.add(bytes * lane.share, lane.bytes_per_second, lane.resources);
+    if (ends.lanes.size() == 1) return {flow, flow};
+    engine_.order(all.first, flow);
+    engine_.order(flow, all.last);
+  }
+  return all;
+}
+
+StepNetwork::Between& StepNetwork::between(const TransferEnd& from, const TransferEnd& to, const Path& path) {
+  const bool first = use_ == NicUse::kFirst;
+  const auto [entry, added] =
+      between_.try_emplace(Ends{from.host, first ? 0 : from.senders, to.host, first ? 0 : to.senders});
+  Between& between = entry->second;
+  if (!added) return between;
+  between.from_host = from.host;
+  between.to_host = to.host;
+  if (first) {
+    between.lanes.push_back(lane(path, from.host, to.host, {path.from_nic}, {path.to_nic}));
+    return between;
+  }
+  const std::vector<Nics> out = cells_of(from.host, from.senders, *path.from_nics),
+                          in = cells_of(to.host, to.senders, *path.to_nics);
+  const std::size_t count = std::max(out.size(), in.size());
+  double all = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    between.lanes.push_back(lane(path, from.host, to.host, out[i % out.size()], in[i % in.size()]));
+    all += between.lanes.back().bytes_per_second;
+  }
+  for (Lane& one : between.lanes) one.share = one.bytes_per_second / all;
+  return between;
+}
+
+std::vector<StepNetwork::Nics> StepNetwork::cells_of(int host, int senders, const Nics& nics) {
+  const Cells& all = cells(host, nics);
+  std::vector<bool> used(all.cells.size(), false);
+  const auto use = [&](int rank) {
+    for (const std::size_t cell : all.of_slot.at(rank)) used[cell] = true;
+  };
+  if (at(senders) < plan_.ranks.size())
+    use(senders);
+  else
+    for (const int rank : groups_[at(senders) - plan_.ranks.size()]) use(rank);
+  std::vector<Nics> result;
+  for (std::size_t cell = 0; cell < used.size(); ++cell)
+    if (used[cell]) result.push_back(all.cells[cell]);
+  return result;
+}
+
+const StepNetwork::Cells& StepNetwork::cells(int host, const Nics& nics) {
+  const auto [entry, added] = cells_.try_emplace({host, nics});
+  Cells& all = entry->second;
+  if (!added) return all;
+  std::map<int, std::vector<int>> slots_by_nic;
+  const topology::Host& owner = view_.host(host);
+  for (const int slot : slots_[at(host)])
+    for (const int rank : ranks_of_slot_[at(slot)]) {
+      // Of a slot on several hosts only the ranks on the first count, as everywhere in this simulation.
+      if (plan_.ranks[at(rank)].host != owner.name) continue;
+      for (const int nic : nics_of_device(owner, plan_.ranks[at(rank)].device, nics))
+        if (auto& slots = slots_by_nic[nic]; slots.empty() || slots.back() != slot) slots.push_back(slot);
+    }
+  std::map<std::vector<int>, std::size_t> numbers;
+  for (const auto& [nic, slots] : slots_by_nic) {
+    const auto [number, is_new] = numbers.try_emplace(slots, all.cells.size());
+    if (is_new) {
+      all.cells.emplace_back();
+      for (const int slot : slots) all.of_slot[slot].push_back(number->second);
+    }
+    all.cells[number->second].push_back(nic);
+  }
+  return all;
+}
+
+/// What the pairs of these NICs attain together. A shared link that all of them cross is a resource that they
+/// share with others; one that some cross only limits those.
+StepNetwork::Lane StepNetwork::lane(const Path& path, int from_host, int to_host, Nics from, Nics to) {
+  const std::size_t pairs = std::max(from.size(), to.size());
+  double rate = 0, bursts = 0;
+  struct Crossed {
+    double bytes_per_second = 0;
+    std::size_t pairs = 0;
+  };
+  std::map<int, Crossed> crossed;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const int out = from[i % from.size()], in = to[i % to.size()];
+    // Where the cluster file has no link between these two, they count as the first pair.
+    const auto known = view_.link(from_host, out, to_host, in);
+    const double attained = known ? known->bytes_per_second : path.bytes_per_second;
+    rate += attained;
+    bursts += std::min(burst(from_host, out), burst(to_host, in));
+    for (const int shared : view_.shared_between(from_host, out, to_host, in)) {
+      crossed[shared].bytes_per_second += attained;
+      ++crossed[shared].pairs;
+    }
+  }
+  Lane lane;
+  std::vector<Resource> shared;
+  for (const auto& [link, part] : crossed) {
+    const double most = view_.cluster().shared_links[at(link)].bytes_per_second;
+    if (part.pairs == pairs) shared.push_back(shared_link(link));
+    rate -= std::max(0.0, part.bytes_per_second - most);
+  }
+  rate = std::max(rate, path.bytes_per_second);
+  const double usual = path.bytes_per_second;
+  lane.bytes_per_second =
+      std::min({rate, most(from_host, from, true, usual), most(to_host, to, false, usual)});
+  const auto [pair, added] = pairs_.try_emplace({from_host, from, to_host, to}, 0);
+  if (added) pair->second = engine_.add_resource(rate, bursts);
+  lane.resources = {nics(from_host, from, true, usual), nics(to_host, to, false, usual), pair->second};
+  lane.resources.insert(lane.resources.end(), shared.begin(), shared.end());
+  lane.from = std::move(from);
+  lane.to = std::move(to);
+  return lane;
 }
 
 FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const TransferEnd& to, double bytes) {
@@ -40,26 +176,49 @@ FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const Tra
 
 double StepNetwork::longest_latency() const {
   double longest = 0;
-  for (const auto& [hosts, between] : between_)
-    longest = std::max(longest, latency(between.flow.from_host, between.flow.to_host));
+  for (const auto& [ends, between] : between_)
+    longest = std::max(longest, latency(between.from_host, between.to_host));
   for (const auto& [host, bus] : buses_) longest = std::max(longest, latency(host, host));
   return longest;
 }
 
 std::vector<Flow> StepNetwork::flows() const {
+  std::map<std::tuple<int, int, int, int>, double> bytes;
+  for (const auto& [ends, between] : between_)
+    for (const Lane& lane : between.lanes) {
+      const std::size_t pairs = std::max(lane.from.size(), lane.to.size());
+      for (std::size_t i = 0; i < pairs; ++i)
+        bytes[{between.from_host, between.to_host, lane.from[i % lane.from.size()],
+               lane.to[i % lane.to.size()]}] += lane.bytes / static_cast<double>(pairs);
+    }
   std::vector<Flow> flows;
-  flows.reserve(between_.size());
-  for (const auto& [hosts, between] : between_) flows.push_back(between.flow);
-  std::ranges::sort(flows, {}, [](const Flow& flow) { return std::pair(flow.from_host, flow.to_host); });
+  flows.reserve(bytes.size());
+  for (const auto& [ends, sent] : bytes) {
+    const auto& [from_host, to_host, from_nic, to_nic] = ends;
+    flows.push_back({from_host, from_nic, to_host, to_nic, sent});
+  }
   return flows;
 }
 
-FluidEngine::Resource StepNetwork::nic(int host, int index, bool out) {
-  const auto [entry, added] = nics_.try_emplace({host, index, out}, 0);
-  if (added)
-    entry->second = engine_.add_resource(out ? view_.egress(host, index) : view_.ingress(host, index),
-                                         burst(host, index));
+/// What leaves (`out`) or reaches these NICs of a host.
+FluidEngine::Resource StepNetwork::nics(int host, const Nics& nics, bool out, double usual) {
+  const auto [entry, added] = nics_.try_emplace({host, nics, out}, 0);
+  if (added) {
+    double bursts = 0;
+    for (const int nic : nics) bursts += burst(host, nic);
+    entry->second = engine_.add_resource(most(host, nics, out, usual), bursts);
+  }
   return entry->second;
+}
+
+/// What these NICs attain in one direction; one of which the cluster file tells nothing counts as `usual`.
+double StepNetwork::most(int host, const Nics& nics, bool out, double usual) const {
+  double rate = 0;
+  for (const int nic : nics) {
+    const double known = out ? view_.egress(host, nic) : view_.ingress(host, nic);
+    rate += known > 0 ? known : usual;
+  }
+  return rate;
 }
 
 FluidEngine::Resource StepNetwork::shared_link(int index) {

@@ -14,7 +14,7 @@
 
 namespace tombolo::planner {
 
-/// Bytes over one pair of NICs, by index of host and NIC. Between two hosts routing takes one such pair.
+/// Bytes over one pair of NICs, by index of host and NIC.
 struct Flow {
   int from_host = 0, from_nic = 0, to_host = 0, to_nic = 0;
   double bytes = 0;
@@ -25,34 +25,72 @@ struct TransferEnd {
   int rank = 0;     ///< the first of the ranks
   int host = 0;     ///< its index
   int sharers = 1;  ///< how many ranks the slot has
+  int senders = 0;  ///< whose NICs carry it: those of one slot (its `rank`), or of StepNetwork::senders()
 };
 
+/// A transfer begins with the one activity and ends with the other; often they are the same.
+struct TransferActivities {
+  FluidEngine::Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
+};
+
+/// Where a framework sends through the NICs next to its devices (NicUse::kNearest), the NICs of a host fall
+/// into *cells*, each used by the same slots. A transfer goes over the cells of its two ends at once, in
+/// *lanes*, as NCCL's channels do. Else all go over the first pair of NICs.
 /// `plan`, `view` and `engine` must outlive it.
 class StepNetwork {
  public:
-  StepNetwork(const Plan& plan, const ClusterView& view, FluidEngine& engine)
-      : plan_(plan), view_(view), engine_(engine) {}
+  StepNetwork(const Plan& plan, const ClusterView& view, FluidEngine& engine);
 
-  /// Adds a transfer without its latency; returns the activity of its bytes.
-  FluidEngine::Activity add(const TransferEnd& from, const TransferEnd& to, double bytes);
+  /// Adds a transfer without its latency; returns the activities of its bytes.
+  TransferActivities add(const TransferEnd& from, const TransferEnd& to, double bytes);
+  /// A number for slots of one host, by their first ranks in ascending order, that send through all of their
+  /// NICs together.
+  int senders(const std::vector<int>& ranks);
 
   double latency(int from_host, int to_host) const { return view_.path(from_host, to_host).latency_seconds; }
   /// The longest latency of the pairs of hosts between which something is sent.
   double longest_latency() const;
-  /// The bytes between hosts, by pair.
+  /// The bytes between hosts, by pair of NICs.
   std::vector<Flow> flows() const;
 
  private:
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
-  /// The pair of NICs over which one host sends to another, and the resources that it uses.
+  using Nics = std::vector<int>;
+  /// NICs of one host that are used together, to those of another.
+  struct Lane {
+    Nics from, to;
+    double share = 1;  ///< of a transfer's bytes
+    double bytes_per_second = 0;
+    double bytes = 0;  ///< sent so far
+    std::vector<Resource> resources;
+  };
+  /// The lanes between two ends.
   struct Between {
-    Flow flow;
-    Resource pair = FluidEngine::kNone, out = FluidEngine::kNone, in = FluidEngine::kNone;
+    int from_host = 0, to_host = 0;
+    std::vector<Lane> lanes;
+  };
+  /// Host and senders of both ends.
+  struct Ends {
+    int from_host = 0, from_senders = 0, to_host = 0, to_senders = 0;
+    friend bool operator==(const Ends&, const Ends&) = default;
+    struct Hash {
+      std::size_t operator()(const Ends& ends) const noexcept;
+    };
+  };
+  /// Which NICs of a host each slot uses, and the cells that follow.
+  struct Cells {
+    std::vector<Nics> cells;
+    std::map<int, std::vector<std::size_t>> of_slot;  ///< indices of cells, by the slot's first rank
   };
 
   Activity add_inside(const TransferEnd& from, const TransferEnd& to, double bytes);
-  Resource nic(int host, int index, bool out);
+  Between& between(const TransferEnd& from, const TransferEnd& to, const Path& path);
+  std::vector<Nics> cells_of(int host, int senders, const Nics& nics);
+  const Cells& cells(int host, const Nics& nics);
+  Lane lane(const Path& path, int from_host, int to_host, Nics from, Nics to);
+  Resource nics(int host, const Nics& nics, bool out, double usual);
+  double most(int host, const Nics& nics, bool out, double usual) const;
   Resource shared_link(int index);
   Resource port(const TransferEnd& end, bool out);
   double burst(int host, int index) const;
@@ -60,12 +98,18 @@ class StepNetwork {
   const Plan& plan_;
   const ClusterView& view_;
   FluidEngine& engine_;
-  std::map<std::tuple<int, int, bool>, Resource> nics_;
-  std::unordered_map<HostPair, Between, HostPair::Hash> between_;
+  NicUse use_;
+  std::vector<std::vector<int>> slots_;          // by host: the first ranks of its slots
+  std::vector<std::vector<int>> ranks_of_slot_;  // by first rank
+  std::vector<std::vector<int>> groups_;         // by number of senders, beyond the ranks
+  std::map<std::vector<int>, int> group_numbers_;
+  std::map<std::pair<int, Nics>, Cells> cells_;
+  std::map<std::tuple<int, Nics, bool>, Resource> nics_;
+  std::map<std::tuple<int, Nics, int, Nics>, Resource> pairs_;
+  std::unordered_map<Ends, Between, Ends::Hash> between_;
   std::map<int, Resource> buses_;  // by host
   std::map<int, Resource> shared_links_;
   std::map<std::pair<int, bool>, Resource> ports_;
-  std::vector<Resource> way_;  // the resources of the transfer that is being added
 };
 
 }  // namespace tombolo::planner

@@ -19,7 +19,7 @@ struct Network {
       : cluster(std::move(file)), view(cluster, "per-peer", {}) {}
 
   /// Ranks 0 and 1 are on host 0, 2 and 3 on host 1, 4 and 5 on host 2.
-  FluidEngine::Activity send(int from, int to, double bytes, int sharers = 1) {
+  TransferActivities send(int from, int to, double bytes, int sharers = 1) {
     return network.add({from, from / 2, sharers}, {to, to / 2, sharers}, bytes);
   }
   double finish() {
@@ -118,6 +118,119 @@ TEST(StepNetwork, GpusOfAHostHavePortsOfTheirOwn) {
   Network network(cluster);
   network.send(0, 1, 100, 2);
   EXPECT_NEAR(network.finish(), 0.5, 1e-9) << "ranks that share a slot send together";
+}
+
+/// Two hosts of four GPUs with as many NICs each, of kRate.
+struct RailNetwork {
+  static topology::ClusterFile file(int nics) {
+    topology::ClusterFile cluster = make_cluster({{"a", 2, 4}}, 0);
+    for (topology::Host& host : cluster.hosts) {
+      host.nics.resize(1);
+      for (int i = 1; i < nics; ++i) {
+        host.nics.push_back(host.nics.front());
+        host.nics.back().name += std::to_string(i);
+      }
+    }
+    cluster.fabrics = {{"", "", "", kRate, 0}};
+    return cluster;
+  }
+  /// `tensor` ranks share a slot; every slot is a replica's only one.
+  RailNetwork(int tensor, int nics, Framework framework = Framework::kMegatron, double uplink = 0)
+      : cluster(file(nics)), sharers(tensor) {
+    plan = simple_plan(small_model(4), {"a0", "a0", "a0", "a0", "a1", "a1", "a1", "a1"}, 1, 8 / tensor, 8);
+    plan.job.framework = framework;
+    plan.job.tensor = tensor;
+    for (Pipeline& pipeline : plan.pipelines) pipeline.stages.front().tensor = tensor;
+    for (int rank = 0; rank < 8; ++rank)
+      plan.ranks[static_cast<std::size_t>(rank)] = {rank < 4 ? "a0" : "a1", rank % 4, 0, rank / tensor,
+                                                    rank % tensor};
+    if (uplink > 0) {
+      topology::SharedLink link{"uplink", {}, {}, uplink};
+      for (const topology::Nic& nic : cluster.hosts[0].nics) link.from.push_back({"a0", nic.name});
+      for (const topology::Nic& nic : cluster.hosts[1].nics) link.to.push_back({"a1", nic.name});
+      cluster.shared_links.push_back(link);
+    }
+  }
+  struct Running {
+    explicit Running(RailNetwork& all)
+        : view(all.cluster, "per-peer", {}), network(all.plan, view, engine), sharers(all.sharers) {}
+    void send(int from, int to, double bytes) {
+      network.add({from, from / 4, sharers, from}, {to, to / 4, sharers, to}, bytes);
+    }
+    double finish() {
+      engine.run();
+      return engine.finish();
+    }
+    ClusterView view;
+    FluidEngine engine;
+    StepNetwork network;
+    int sharers;
+  };
+  topology::ClusterFile cluster;
+  int sharers;
+  Plan plan;
+};
+
+TEST(StepNetworkRails, EachDeviceSendsThroughItsOwnNic) {
+  RailNetwork rails(1, 4);
+  RailNetwork::Running run(rails);
+  for (const int rank : {0, 1, 2, 3}) run.send(rank, 4 + rank, 100);
+  EXPECT_NEAR(run.finish(), 1, 1e-9) << "four at once, as if each were alone";
+  EXPECT_EQ(run.network.flows().size(), 4u);
+}
+
+TEST(StepNetworkRails, TwoDevicesShareANicWhereThereAreHalfAsMany) {
+  RailNetwork rails(1, 2);
+  RailNetwork::Running run(rails);
+  for (const int rank : {0, 1, 2, 3}) run.send(rank, 4 + rank, 100);
+  EXPECT_NEAR(run.finish(), 2, 1e-9);
+}
+
+TEST(StepNetworkRails, TheRanksOfASlotSendThroughAllTheirNics) {
+  RailNetwork rails(2, 4);
+  RailNetwork::Running run(rails);
+  run.send(0, 4, 200);
+  run.send(2, 6, 200);
+  EXPECT_NEAR(run.finish(), 1, 1e-9);
+  double bytes = 0;
+  const auto flows = run.network.flows();
+  EXPECT_EQ(flows.size(), 4u);
+  for (const Flow& flow : flows) {
+    EXPECT_EQ(flow.from_nic, flow.to_nic) << "rails are kept";
+    EXPECT_DOUBLE_EQ(flow.bytes, 100);
+    bytes += flow.bytes;
+  }
+  EXPECT_DOUBLE_EQ(bytes, 400);
+}
+
+TEST(StepNetworkRails, AGroupSendsThroughTheNicsOfAllItsMembers) {
+  RailNetwork rails(1, 4);
+  RailNetwork::Running run(rails);
+  const int here = run.network.senders({0, 1, 2, 3}), there = run.network.senders({4, 5, 6, 7});
+  EXPECT_NE(here, there);
+  EXPECT_EQ(here, run.network.senders({0, 1, 2, 3}));
+  run.network.add({3, 0, 1, here}, {4, 1, 1, there}, 400);
+  EXPECT_NEAR(run.finish(), 1, 1e-9);
+}
+
+TEST(StepNetworkRails, TheBundledTrainerTakesTheFirstPairOfNics) {
+  RailNetwork rails(1, 4, Framework::kTombolo);
+  RailNetwork::Running run(rails);
+  for (const int rank : {0, 1, 2, 3}) run.send(rank, 4 + rank, 100);
+  EXPECT_NEAR(run.finish(), 4, 1e-9);
+  EXPECT_EQ(run.network.flows().size(), 1u);
+}
+
+TEST(StepNetworkRails, ALinkBehindAllNicsIsShared) {
+  RailNetwork rails(1, 4, Framework::kMegatron, 1.5 * kRate);
+  RailNetwork::Running run(rails);
+  for (const int rank : {0, 1, 2}) run.send(rank, 4 + rank, 100);
+  EXPECT_NEAR(run.finish(), 2, 1e-9);
+  // and where one transfer goes over all of them
+  RailNetwork whole(4, 4, Framework::kMegatron, 1.5 * kRate);
+  RailNetwork::Running one(whole);
+  one.send(0, 4, 300);
+  EXPECT_NEAR(one.finish(), 2, 1e-9);
 }
 
 }  // namespace

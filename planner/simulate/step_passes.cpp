@@ -1,6 +1,7 @@
 // What each rank computes in a step, and what it passes to the neighbouring stages.
 #include <algorithm>
 
+#include "planner/cost/border.h"
 #include "planner/model/index.h"
 #include "planner/simulate/step_builder.h"
 
@@ -78,16 +79,21 @@ double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) cons
   const int stage = chunk * from.slots + from.slot, next = stage + way;
   if (next < 0 || at(next) >= plan_.stages(from.replica).size()) return 0;
   return sending_seconds(from, workers[at(next % from.slots)],
-                         border_bytes(from.replica, std::min(stage, next)));
+                         sent_at_border(from.replica, std::min(stage, next)));
 }
 
 /// Bytes that one micro-batch sends between virtual stages `stage` and `stage` + 1, in one direction.
-double StepBuilder::border_bytes(int replica, int stage) const {
+double StepBuilder::sent_at_border(int replica, int stage) const {
   const Stage& sending = plan_.stages(replica)[at(stage)];
-  const int copies = std::max(sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
-  // Every tensor-parallel rank needs a copy of its own, unless each holds only its part of the sequence.
-  return plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
-         plan_.pipelines[at(replica)].micro_batch * (plan_.job.sequence_parallel ? 1 : copies);
+  const double bytes = plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
+                       plan_.pipelines[at(replica)].micro_batch;
+  return border_bytes(plan_.job, bytes, sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
+}
+
+/// Seconds that the ranks of a slot take to gather what has arrived in parts.
+double StepBuilder::gather_seconds(const Worker& to, double bytes) const {
+  return border_gather_seconds(plan_.job, bytes, plan_.stage(to.slot, to.replica).tensor,
+                               view_.path(to.host, to.host).bytes_per_second);
 }
 
 void StepBuilder::note_turn(Worker& worker, Activity ended, Activity begun) const {
@@ -127,29 +133,30 @@ void StepBuilder::add_border(int replica, int stage) {
   const Worker &before = workers[at(stage % slots)], &after = workers[at((stage + 1) % slots)];
   const Worker::Chunk &source = before.chunks[at(stage / slots)],
                       &target = after.chunks[at((stage + 1) / slots)];
-  const double bytes = border_bytes(replica, stage);
+  const double bytes = sent_at_border(replica, stage);
   const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
-                        Activity& previous) -> Activity {
-    const Activity flow = add_flow(from, to, bytes);
-    const Activity arrival = engine().add_delay(latency(from, to));
-    engine().order(produced, flow);
-    if (previous != FluidEngine::kNone) engine().order(previous, flow);
-    engine().order(flow, arrival);
+                        Activity& previous) -> TransferActivities {
+    const TransferActivities flow = add_flow(from, to, bytes);
+    const Activity arrival = engine().add_delay(latency(from, to) + gather_seconds(to, bytes));
+    engine().order(produced, flow.first);
+    if (previous != FluidEngine::kNone) engine().order(previous, flow.first);
+    engine().order(flow.last, arrival);
     engine().order(arrival, consumer);
     if (plan_.job.blocking_sends) {
       // The receiver takes part once it has nothing to compute before this, and the sender goes on when
       // everything is sent.
       if (const auto turn = to.before.find(consumer); turn != to.before.end())
-        engine().order(turn->second, flow);
+        engine().order(turn->second, flow.first);
       if (const auto turn = from.after.find(produced); turn != from.after.end())
-        engine().order(flow, turn->second);
+        engine().order(flow.last, turn->second);
     }
-    bar(Bar::Kind::kSend, from, i, flow, arrival);
-    return previous = flow;
+    bar(Bar::Kind::kSend, from, i, flow.first, arrival);
+    previous = flow.last;
+    return flow;
   };
   Activity previous_activation = FluidEngine::kNone, previous_gradient = FluidEngine::kNone;
-  std::vector<Activity> activations;
-  std::map<Activity, Activity> gradient_after;  // by the operation that produced it
+  std::vector<TransferActivities> activations;
+  std::map<Activity, TransferActivities> gradient_after;  // by the operation that produced it
   for (int i = 0; i < pipeline.micro_batches(); ++i) {
     const bool waits = i == 0 && source.first_forward_over != FluidEngine::kNone;
     activations.push_back(send(before, after, i, waits ? source.first_forward_over : source.forward[at(i)],
@@ -164,7 +171,7 @@ void StepBuilder::add_border(int replica, int stage) {
   for (int i = 0; i < pipeline.micro_batches(); ++i)
     if (const auto turn = after.before.find(target.forward[at(i)]); turn != after.before.end())
       if (const auto gradient = gradient_after.find(turn->second); gradient != gradient_after.end())
-        engine().order(activations[at(i)], gradient->second);
+        engine().order(activations[at(i)].last, gradient->second.first);
 }
 
 }  // namespace tombolo::planner

@@ -2,8 +2,10 @@
 // stages; groups that share layers are placed by the rates that the links between them attain.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
+#include "planner/cost/border.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 #include "planner/plan/layer_split.h"
@@ -23,10 +25,12 @@ struct Workers {
   DedicationCosts costs;
 };
 
-/// The times of sending between each two hosts with ranks, looked up once for all candidates.
+/// The times of sending between each two hosts with ranks, from so many `devices` of the one to as many of
+/// the other.
 class HostPaths {
  public:
-  explicit HostPaths(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
+  HostPaths(const SearchContext& context, int devices, NicUse nics)
+      : site_of_(context.view.cluster().hosts.size(), -1) {
     std::vector<int> hosts;
     for (const LauncherSlot& slot : context.launcher_slots) {
       if (site_of_[at(slot.host)] >= 0) continue;
@@ -38,8 +42,8 @@ class HostPaths {
       for (const int to : hosts) {
         PathCost cost;
         if (context.view.linked(from, to)) {
-          const Path& path = context.view.path(from, to);
-          cost = {path.bytes_per_second > 0 ? 1 / path.bytes_per_second : 0, path.latency_seconds};
+          const double rate = context.view.together(from, to, devices, devices, nics);
+          cost = {rate > 0 ? 1 / rate : 0, context.view.path(from, to).latency_seconds};
         }
         paths_.push_back(cost);
       }
@@ -90,7 +94,8 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
   workers.stages = static_cast<int>(workers.groups.size()) / together / workers.replicas;
   // One of every `pipeline` micro-batches pays for the hops, on what Pipette calls the hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
-  const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
+  const double activations =
+      turns * border_bytes(job, job.model.boundary_bytes() * job.micro_batch, job.tensor, job.tensor);
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
                            static_cast<double>(job.model.layer_parameters()) * job.model.layers /
                            job.pipeline;
@@ -139,7 +144,12 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   std::vector<Candidate> candidates = enumerate(context, job, kPipetteRule).all;
   std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
   std::ranges::stable_sort(candidates, {}, &Candidate::bound);
-  const HostPaths paths(context);
+  // Looked up once for all candidates of a tensor degree.
+  std::map<int, HostPaths> known_paths;
+  const auto paths = [&](const Plan& plan) -> const HostPaths& {
+    const int degree = plan.job.tensor;
+    return known_paths.try_emplace(degree, context, degree, traits(job.framework).nics).first->second;
+  };
   std::optional<Plan> best;
   const auto consider = [&](Plan plan) {
     // devices may differ, so the new order may not fit
@@ -158,12 +168,12 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     // Where devices differ, another order may have a lower bound; but with equal stages that is no gain.
     const double known = best ? best->prediction.step_seconds : context.limit_seconds;
     if (candidate.bound >= context.worth(known)) continue;
-    Plan placed = dedicated(context, paths, candidate.plan, kRounds);
+    Plan placed = dedicated(context, paths(candidate.plan), candidate.plan, kRounds);
     consider(std::move(candidate.plan));
     consider(std::move(placed));
   }
   if (best) {
-    Plan longer = dedicated(context, paths, *best, kFinalRounds);
+    Plan longer = dedicated(context, paths(*best), *best, kFinalRounds);
     consider(std::move(longer));
     best->prediction.memory = memory_by_rank(*best);
     best->notes.push_back("workers placed by what the links between them attain, stages equal");

@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
+#include "base/units.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 #include "planner/search/layout.h"
 
@@ -65,6 +68,17 @@ void note_conditions(const SearchContext& context, Plan& plan) {
     return context.view.host(slot.host).devices[at(slot.device)].memory_bytes <= 0;
   });
   if (unknown) note("the cluster file does not say how much memory every device has: that was not checked");
+  std::set<std::string> reserves;
+  for (const LauncherSlot& slot : context.launcher_slots) {
+    const topology::Device& device = context.view.host(slot.host).devices[at(slot.device)];
+    if (const double bytes = reserved_memory(plan.job, device); bytes > 0 && device.memory_bytes > 0)
+      reserves.insert(
+          fmt::format("{} of each {}", format_size(static_cast<std::uint64_t>(bytes)), device.name));
+  }
+  if (!reserves.empty())
+    note(fmt::format(
+        "{} are kept free for CUDA's context, libraries, NCCL's buffers and fragments (--reserve)",
+        fmt::join(reserves, ", ")));
   if (context.view.cluster().emulated) note("the cluster is emulated");
 }
 

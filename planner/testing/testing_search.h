@@ -46,6 +46,7 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   Job job;
   job.model = small_model(layers);
   job.global_batch = rows;
+  job.reserve_bytes = 0;  // the tests' devices have a few megabytes
   job.framework =
       std::array{Framework::kTombolo, Framework::kMegatron, Framework::kAny, Framework::kAny}[random() % 4];
   job.tensor = traits(job.framework).tensor_parallel ? 0 : 1;
@@ -77,6 +78,7 @@ inline Job free_job(int layers, int rows) {
   job.global_batch = rows;
   job.framework = Framework::kAny;
   job.tensor = 0;
+  job.reserve_bytes = 0;
   return job;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "planner/launch/launch.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/validators.h"
@@ -42,6 +43,8 @@ void set_device(const PlanOptions& options, const topology::ClusterFile& cluster
     job.model.bytes_per_value = half ? 2 : 4;
   }
   if (options.moments == "bf16") job.moment_bytes = 2;
+  if (!options.reserve.empty())
+    job.reserve_bytes = static_cast<double>(parse_size(options.reserve, "--reserve"));
 }
 
 struct ChosenFramework {
@@ -126,6 +129,10 @@ void add_job_options(CLI::App& app, PlanOptions& options) {
   add_count(app, "--micro-batch", options.job.micro_batch, "Rows per micro-batch; default: chosen");
   add_count(app, "--pipeline", options.job.pipeline, "Pipeline stages; default: chosen");
   add_count(app, "--data", options.job.data, "Replicas; default: chosen");
+  app.add_option("--reserve", options.reserve,
+                 "Memory of each GPU that no plan may use, as 4G; default: 1 GiB and 3.9 % of it, or what a "
+                 "profile says")
+      ->type_name("SIZE");
 }
 
 /// Who trains, and what there is a choice of then.

@@ -350,7 +350,8 @@ TEST_F(PlanCommand, RecomputesWhereNothingElseFitsAndSaysSo) {
       }
     cluster.save(file("cluster.json"));
   };
-  const std::vector<std::string> fixed{"--pipeline", "2", "--micro-batch", "8", "-o", file("plan.json")};
+  const std::vector<std::string> fixed{"--pipeline", "2",  "--micro-batch",  "8", "--reserve",
+                                       "0",          "-o", file("plan.json")};
   with_memory(8e10);
   ASSERT_EQ(run_plan(fixed), kExitOk) << err_;
   std::uint64_t most = 0;

@@ -6,11 +6,11 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
 
 #include "topology/files/fields.h"
+#include "topology/files/fleet_between.h"
 
 namespace tombolo::topology {
 namespace {
@@ -22,47 +22,6 @@ constexpr std::int64_t kDevicesOfEntry = 1024;
 // Limits of the whole fleet, so that a typing error cannot exhaust the memory.
 constexpr std::int64_t kNicsOfFleet = 1 << 17;
 constexpr std::int64_t kDevicesOfFleet = 1 << 18;
-
-/// The speed of one pair of NICs: as the file gives it, or the usual share of a nominal rate.
-struct Speed {
-  double bytes_per_second = 0;
-  double latency_seconds = 0;
-};
-
-struct Cluster {
-  std::string name;
-  std::vector<std::string> hosts;
-  std::vector<Nic> nics;        // every host has these
-  std::vector<Device> devices;  // every host has these
-  double device_bytes_per_second = 0;
-  std::map<NicKind, Speed> inside;           // between two hosts
-  std::map<NicKind, std::uint64_t> fastest;  // nominal, bits per second
-};
-
-/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What the file leaves out follows from
-/// `rate` (bits per second) and the library's share for `kind`. A speed above `rate` is rejected.
-Speed speed_of(const JsonCursor& cursor, NicKind kind, std::uint64_t rate, const Library& library) {
-  const UsualShare& usual = library.share(kind);
-  const double nominal = static_cast<double>(rate) / 8;
-  Speed speed{nominal * usual.share, usual.latency_seconds};
-  const auto gbps = cursor.optional("rate_gbps"), attained = cursor.optional("bytes_per_second");
-  if (gbps && attained) {
-    attained->reject(
-        "give \"rate_gbps\", which is nominal, or \"bytes_per_second\", which is attained, not both");
-  }
-  if (gbps) speed.bytes_per_second = std::min(nominal, static_cast<double>(rate_of(*gbps)) / 8) * usual.share;
-  if (attained) {
-    speed.bytes_per_second = bandwidth_of(*attained);
-    if (speed.bytes_per_second > nominal) {
-      attained->reject(
-          fmt::format("{} bytes per second are more than the {} NICs there can carry: {} Gbit/s are {} "
-                      "bytes per second",
-                      speed.bytes_per_second, nic_kind_name(kind), nominal * 8 / 1e9, nominal));
-    }
-  }
-  if (const auto value = cursor.optional("latency_seconds")) speed.latency_seconds = latency_of(*value);
-  return speed;
-}
 
 std::vector<std::string> hosts_of(const JsonCursor& cursor, const std::string& cluster) {
   std::vector<std::string> names;
@@ -169,9 +128,9 @@ std::vector<JsonCursor> one_or_more(const JsonCursor& cursor) {
   return cursor.is_object() ? std::vector{cursor} : cursor.elements();
 }
 
-Cluster cluster_of(const JsonCursor& cursor, const Library& library) {
+FleetCluster cluster_of(const JsonCursor& cursor, const Library& library) {
   cursor.only({"name", "hosts", "devices", "nics", "fabric", "device_bytes_per_second"});
-  Cluster cluster;
+  FleetCluster cluster;
   cluster.name = name_of(cursor.field("name"), false);
   cluster.hosts = hosts_of(cursor.field("hosts"), cluster.name);
 
@@ -214,112 +173,9 @@ Cluster cluster_of(const JsonCursor& cursor, const Library& library) {
   return cluster;
 }
 
-/// The link between two clusters, one direction.
-struct Between {
-  std::size_t from, to;
-  NicKind kind;
-  Speed speed;
-};
-
-/// Which clusters are joined (union-find), for each kind of NIC or for any.
-class Joined {
- public:
-  explicit Joined(std::size_t size) : first_(size) {
-    std::iota(first_.begin(), first_.end(), std::size_t{0});
-  }
-  /// The first cluster that `at` is joined with.
-  std::size_t root(std::size_t at) const {
-    while (first_[at] != at) at = first_[at];
-    return at;
-  }
-  void join(std::size_t a, std::size_t b) {
-    a = root(a);
-    b = root(b);
-    first_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<std::size_t> first_;
-};
-
-using Indices = std::map<std::string, std::size_t, std::less<>>;
-
-std::size_t end_of(const JsonCursor& cursor, const Indices& indices) {
-  const std::string name = cursor.text();
-  const auto found = indices.find(name);
-  if (found == indices.end()) {
-    cursor.reject(fmt::format("there is no cluster \"{}\"{}", name, suggestion(name, views(indices))));
-  }
-  return found->second;
-}
-
-Between between_of(const JsonCursor& cursor, const std::vector<Cluster>& clusters, const Indices& indices,
-                   const Library& library) {
-  cursor.only({"from", "to", "kind", "rate_gbps", "bytes_per_second", "latency_seconds"});
-  Between between{
-      end_of(cursor.field("from"), indices), end_of(cursor.field("to"), indices), NicKind::kTcp, {}};
-  if (between.from == between.to) {
-    cursor.field("to").reject(
-        "expected two different clusters; what a cluster attains inside stands in its \"fabric\"");
-  }
-  if (const auto value = cursor.optional("kind")) between.kind = kind_of(*value);
-  std::uint64_t rate = std::numeric_limits<std::uint64_t>::max();
-  for (const std::size_t end : {between.from, between.to}) {
-    const auto found = clusters[end].fastest.find(between.kind);
-    if (found == clusters[end].fastest.end()) {
-      cursor.reject(fmt::format(
-          "cluster \"{}\" has no NIC of kind {}; add one to its \"nics\", as {{\"name\": \"{}\"}}",
-          clusters[end].name, nic_kind_name(between.kind),
-          is_rdma(between.kind) ? "ConnectX-7" : "Ethernet 25G"));
-    }
-    rate = std::min(rate, found->second);
-  }
-  if (!cursor.optional("rate_gbps") && !cursor.optional("bytes_per_second")) (void)cursor.field("rate_gbps");
-  between.speed = speed_of(cursor, between.kind, rate, library);
-  return between;
-}
-
-/// Makes both directions of each entry, unless another entry states the opposite one.
-std::vector<Between> all_between(const JsonCursor& root, const std::vector<Cluster>& clusters,
-                                 const Indices& indices, const Library& library) {
-  std::vector<Between> all;
-  std::set<std::tuple<std::size_t, std::size_t, NicKind>> given;
-  const auto list = root.optional("between");
-  if (!list) return all;
-  for (const auto& element : list->elements()) {
-    all.push_back(between_of(element, clusters, indices, library));
-    const Between& last = all.back();
-    if (!given.emplace(last.from, last.to, last.kind).second) {
-      element.reject(fmt::format("what joins \"{}\" to \"{}\" by {} is given twice", clusters[last.from].name,
-                                 clusters[last.to].name, nic_kind_name(last.kind)));
-    }
-  }
-  for (std::size_t i = 0, entries = all.size(); i < entries; ++i) {
-    Between back = all[i];
-    std::swap(back.from, back.to);
-    if (!given.contains({back.from, back.to, back.kind})) all.push_back(back);
-  }
-  return all;
-}
-
-/// Throws unless every cluster can be reached from the first, by any kinds of NIC.
-void check_joined(const JsonCursor& root, const std::vector<Cluster>& clusters,
-                  const std::vector<Between>& betweens) {
-  Joined any(clusters.size());
-  for (const Between& each : betweens) any.join(each.from, each.to);
-  for (std::size_t c = 1; c < clusters.size(); ++c) {
-    if (any.root(c) == 0) continue;
-    const auto list = root.optional("between");
-    (list ? *list : root)
-        .reject(fmt::format(
-            "nothing joins cluster \"{}\" to cluster \"{}\"; add {{\"from\": \"{}\", \"to\": \"{}\", "
-            "\"rate_gbps\": ...}} to \"between\"",
-            clusters[c].name, clusters[0].name, clusters[0].name, clusters[c].name));
-  }
-}
-
 /// Counts before anything is allocated, so that a large product of counts is refused.
-void check_size(const JsonCursor& at, const Cluster& cluster, std::int64_t& nics, std::int64_t& devices) {
+void check_size(const JsonCursor& at, const FleetCluster& cluster, std::int64_t& nics,
+                std::int64_t& devices) {
   const auto hosts = static_cast<std::int64_t>(cluster.hosts.size());
   nics += hosts * static_cast<std::int64_t>(cluster.nics.size());
   devices += hosts * static_cast<std::int64_t>(cluster.devices.size());
@@ -344,24 +200,24 @@ ClusterFile expand_fleet(const JsonDocument& document, const Library& library) {
   file.note = "expanded from a fleet file; nothing is measured yet (tombolo probe does that)";
   if (const auto value = root.optional("note")) file.note = value->text();
 
-  std::vector<Cluster> clusters;
-  Indices indices;
+  std::vector<FleetCluster> clusters;
+  FleetIndices indices;
   std::int64_t nics = 0, devices = 0;
   for (const auto& element : root.field("clusters").elements()) {
     clusters.push_back(cluster_of(element, library));
-    const Cluster& cluster = clusters.back();
+    const FleetCluster& cluster = clusters.back();
     if (!indices.emplace(cluster.name, indices.size()).second) {
       element.field("name").reject(fmt::format("there is already a cluster \"{}\"", cluster.name));
     }
     check_size(element, cluster, nics, devices);
   }
   if (clusters.empty()) root.field("clusters").reject("expected at least one cluster");
-  const std::vector<Between> betweens = all_between(root, clusters, indices, library);
+  const std::vector<FleetBetween> betweens = all_between(root, clusters, indices, library);
   check_joined(root, clusters, betweens);
 
   // RDMA fabrics are named by the first cluster on them; plain Ethernet is one fabric without a name.
   std::map<NicKind, Joined> joined;
-  for (const Between& each : betweens) {
+  for (const FleetBetween& each : betweens) {
     joined.try_emplace(each.kind, clusters.size()).first->second.join(each.from, each.to);
   }
   const auto fabric = [&](std::size_t cluster, NicKind kind) {
@@ -372,7 +228,7 @@ ClusterFile expand_fleet(const JsonDocument& document, const Library& library) {
 
   std::set<std::string_view> names;
   for (std::size_t c = 0; c < clusters.size(); ++c) {
-    Cluster& cluster = clusters[c];
+    FleetCluster& cluster = clusters[c];
     for (Nic& nic : cluster.nics) nic.fabric = fabric(c, nic.kind);
     for (const std::string& name : cluster.hosts) {
       if (!names.insert(name).second) {
@@ -398,9 +254,12 @@ ClusterFile expand_fleet(const JsonDocument& document, const Library& library) {
           {fabric(c, kind), cluster.name, cluster.name, speed.bytes_per_second, speed.latency_seconds});
     }
   }
-  for (const Between& each : betweens) {
+  for (const FleetBetween& each : betweens) {
     file.fabrics.push_back({fabric(each.from, each.kind), clusters[each.from].name, clusters[each.to].name,
                             each.speed.bytes_per_second, each.speed.latency_seconds});
+    if (each.total_bytes_per_second > 0) {
+      file.shared_links.push_back(shared_link_of(each, clusters));
+    }
   }
   return file;
 }

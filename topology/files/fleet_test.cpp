@@ -102,6 +102,37 @@ TEST(Fleet, JoinsRdmaFabricsWhereItIsSaid) {
   EXPECT_FALSE(links.find("A0", "ib0", "C0", "ib0")) << "nobody said what they attain";
 }
 
+TEST(Fleet, ClustersShareWhatJoinsThemWhereATotalIsGiven) {
+  const std::string cluster =
+      R"("hosts": 2, "devices": {"name": "H100"}, "nics": {"name": "Ethernet 100G", "count": 2})";
+  const auto joined_by = [&](const std::string& between) {
+    return expand(R"({"tombolo_fleet": 1, "clusters": [{"name": "A", )" + cluster + R"(}, {"name": "B", )" +
+                  cluster + R"(}], "between": [{"from": "A", "to": "B", )" + between + "}]}");
+  };
+  const ClusterFile wan = joined_by(R"("total_gbps": 80, "rate_gbps": 25, "latency_seconds": 0.01)");
+  ASSERT_EQ(wan.shared_links.size(), 2U) << "one in each direction";
+  for (const SharedLink& link : wan.shared_links) {
+    EXPECT_DOUBLE_EQ(link.bytes_per_second, 1e10 * 0.85);
+    EXPECT_EQ(link.from.size(), 4U);
+    EXPECT_EQ(link.to.size(), 4U);
+  }
+  EXPECT_EQ(wan.shared_links[0].name, "A to B by tcp");
+  EXPECT_TRUE(wan.shared_links[0].carries("A1", "eth1", "B0", "eth0"));
+  EXPECT_FALSE(wan.shared_links[0].carries("B0", "eth0", "A1", "eth1"));
+  EXPECT_TRUE(wan.shared_links[1].carries("B0", "eth0", "A1", "eth1"));
+  const LinkTable links(wan);
+  EXPECT_DOUBLE_EQ(links.find("A0", "eth0", "B1", "eth1")->bytes_per_second, 25e9 / 8 * 0.85);
+  EXPECT_DOUBLE_EQ(links.find("A0", "eth0", "A1", "eth0")->bytes_per_second, 100e9 / 8 * 0.85)
+      << "inside, as ever";
+  EXPECT_EQ(ClusterFile::parse(JsonDocument::parse(wan.to_json().dump(1), "c.json")).shared_links.size(), 2U);
+
+  // Without a rate of its own a pair attains what its NICs do, and no more than the total.
+  const ClusterFile slow = joined_by(R"("total_bytes_per_second": 1e9)"),
+                    fast = joined_by(R"("total_gbps": 800)");
+  EXPECT_EQ(LinkTable(slow).find("A0", "eth0", "B0", "eth0")->bytes_per_second, 1e9);
+  EXPECT_DOUBLE_EQ(LinkTable(fast).find("A0", "eth0", "B0", "eth0")->bytes_per_second, 100e9 / 8 * 0.85);
+}
+
 TEST(Fleet, NamesLineAndFieldOfEachMistake) {
   const Json good = Json::parse(documented_fleet());
   const auto wrong = [&](const char* pointer, const Json& value, std::string_view part) {
@@ -148,6 +179,11 @@ TEST(Fleet, NamesLineAndFieldOfEachMistake) {
   wrong("/between/0/to", "C", "between[0].to: there is no cluster \"C\"");
   wrong("/between/0/to", "A", "between[0].to: expected two different clusters");
   wrong("/between/0/rate_gbps", nullptr, "the field \"rate_gbps\" is missing");
+  wrong("/between/0/total_gbps", 5,
+        "one pair of NICs attains 1062500000 bytes per second, but all pairs together only 531250000");
+  wrong("/between/0/total_gbps", 0, "total_gbps: expected a number > 0");
+  wrong("/between/0", {{"from", "A"}, {"to", "B"}, {"total_gbps", 5}, {"total_bytes_per_second", 1e9}},
+        "not both");
   wrong("/between/0/latency_seconds", -1, "latency_seconds: expected a number >= 0");
   wrong("/between/0/kind", "infiniband", "cluster \"B\" has no NIC of kind infiniband");
   wrong("/between/1", good["between"][0], "what joins \"A\" to \"B\" by tcp is given twice");
