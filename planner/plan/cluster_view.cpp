@@ -106,7 +106,7 @@ std::optional<ClusterView::Choice> ClusterView::best_choice(int from, int to) co
   if (!best) return best;
   for (std::vector<int>* all : {&best->all_from, &best->all_to}) {
     std::ranges::sort(*all);
-    all->erase(std::ranges::unique(*all).begin(), all->end());
+    all->erase(std::unique(all->begin(), all->end()), all->end());
   }
   return best;
 }
