@@ -222,7 +222,7 @@ bool failed_for_memory(const Trial& trial, const std::vector<Trial>& trials) {
 void evaluate(const Experiment& experiment, const std::string& folder, const EvaluationOptions& options,
               EvaluationReport& report, const std::string& name) {
   const std::string path = folder + '/' + experiment.trials;
-  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
   const std::vector<Trial> trials = read_trials(path);
   const topology::ClusterFile cluster = cluster_of(experiment);
   std::vector<double> predicted, measured;
@@ -313,7 +313,7 @@ Experiment transgan() {
 void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("AMP's runs on 4 nodes of 4 GPUs");
   const std::string folder = options.data + "/amp", times = folder + "/known_cost";
-  if (!std::filesystem::exists(times)) return report.note("skipped: there is no " + times);
+  if (!std::filesystem::exists(times)) return report.note(skipped_without(times, options));
   for (Experiment experiment : {gpt2(), transgan()}) {
     const bool uneven = experiment.trials.starts_with("het");
     Job& job = experiment.job;

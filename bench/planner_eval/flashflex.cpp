@@ -35,7 +35,7 @@ double most_tokens_per_second(const topology::ClusterFile& cluster, const Job& j
 void evaluate_flashflex(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("FlashFlex's clusters, against the machine-aligned search");
   const std::string folder = options.data + "/flashflex", specs = folder + "/machine_amounts.json";
-  if (!std::filesystem::exists(specs)) return report.note("skipped: there is no " + specs);
+  if (!std::filesystem::exists(specs)) return report.note(skipped_without(specs, options));
   const JsonDocument document = JsonDocument::load(specs);
   const auto spec_of = [&](const std::string& type) {
     const auto numbers = document.root().field("machine_specs").field(type).elements();

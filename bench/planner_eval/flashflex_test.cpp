@@ -53,7 +53,7 @@ TEST_F(FlashflexEvaluation, IsNoWorseThanTheSimpleSearchAndBelowTheBound) {
 }
 
 TEST_F(FlashflexEvaluation, SaysThatTheDataAreMissingAndNamesWhatIsWrongOfThem) {
-  EXPECT_NE(notes_of(evaluated()).find("skipped: there is no "), std::string::npos);
+  EXPECT_NE(notes_of(evaluated()).find("skipped: the data have no "), std::string::npos);
   write_specs("[71, 0, 10]");
   try {
     evaluated();

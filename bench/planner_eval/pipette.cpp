@@ -117,7 +117,7 @@ class PipetteAnnealing {
 void evaluate_pipette(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("Placement on Pipette's matrix of 16 nodes");
   const std::string path = options.data + "/pipette_attained_bandwidth_16_nodes.json";
-  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
   const JsonDocument document = JsonDocument::load(path);
   std::vector<std::vector<double>> bandwidth;
   for (const JsonCursor& row : document.root().field("1").field("bandwidth").elements()) {

@@ -98,7 +98,7 @@ bool stalled(const GridRun& run, int micro_batches) {
 void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("The Ultra-Scale Playbook's runs of nanotron on 1 to 32 nodes of 8 H100");
   const std::string path = options.data + "/playbook/given.csv";
-  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
   const auto compute = library_constants("nanotron");
   std::map<int, topology::ClusterFile> clusters;
   std::map<int, std::vector<GridRun>> by_nodes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -97,6 +98,10 @@ double mean_absolute_error(const std::vector<double>& predicted, const std::vect
   double sum = 0;
   for (std::size_t i = 0; i < predicted.size(); ++i) sum += std::abs(predicted[i] / measured[i] - 1);
   return sum / static_cast<double>(predicted.size());
+}
+
+std::string skipped_without(const std::string& path, const EvaluationOptions& options) {
+  return "skipped: the data have no " + std::filesystem::path(path).lexically_relative(options.data).string();
 }
 
 }  // namespace tombolo::bench

@@ -53,6 +53,10 @@ struct EvaluationOptions {
   bool details = false;          ///< every run of the measurements, not only sums
 };
 
+/// The note of a section whose file or folder is not there. It names that as it is called within the data
+/// folder, since the report is read elsewhere too.
+std::string skipped_without(const std::string& path, const EvaluationOptions& options);
+
 /// Each of these evaluates the planner on one source of facts.
 void evaluate_pipette(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report);

@@ -186,7 +186,7 @@ void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report)
   report.section("Sailor's runs of OPT-350M on 1 to 32 nodes of 4 GH200");
   const std::string folder = options.data + "/sailor";
   const std::string runs_folder = folder + "/validation/gh200_opt_350";
-  if (!std::filesystem::exists(runs_folder)) return report.note("skipped: there is no " + runs_folder);
+  if (!std::filesystem::exists(runs_folder)) return report.note(skipped_without(runs_folder, options));
   const JsonDocument config = JsonDocument::load(folder + "/training_config_opt_350.json");
   const JsonDocument measured = JsonDocument::load(folder + "/profiles/opt_350_gh96.json");
   const JsonDocument network = JsonDocument::load(folder + "/network/network_coeffs_all_homo.json");

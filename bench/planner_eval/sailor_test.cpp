@@ -67,7 +67,7 @@ TEST_F(SailorEvaluation, AMeasurementThatIsOffIsMissed) {
 }
 
 TEST_F(SailorEvaluation, SaysThatTheDataAreMissingAndNamesWhatIsWrongOfThem) {
-  EXPECT_NE(notes_of(evaluated()).find("skipped: there is no "), std::string::npos);
+  EXPECT_NE(notes_of(evaluated()).find("skipped: the data have no "), std::string::npos);
   add_run("a_G1", 0, 1, 1);
   try {
     evaluated();

@@ -96,7 +96,7 @@ void evaluate_vtrain_nodes(const EvaluationOptions& options,
                            std::map<int, topology::ClusterFile>& clusters, EvaluationReport& report) {
   report.section("vTrain's runs of GPT on 8 to 64 nodes of 8 A100s");
   const std::string path = options.data + "/vtrain/multi_node_given.csv";
-  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
   std::vector<GridRun> runs = vtrain_runs(path, compute, clusters, options, report);
   for (GridRun& run : runs) run.fitted = false;
   const GridError error = error_of(runs, false);
@@ -111,7 +111,7 @@ void evaluate_vtrain_nodes(const EvaluationOptions& options,
 void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("vTrain's runs of GPT on one node of A100s");
   const std::string path = options.data + "/vtrain/one_node_given.csv";
-  if (!std::filesystem::exists(path)) return report.note("skipped: there is no " + path);
+  if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
   const auto compute = library_constants("megatron-deepspeed-2022");
   std::map<int, topology::ClusterFile> clusters;
   const std::vector<GridRun> runs = vtrain_runs(path, compute, clusters, options, report),

@@ -7,8 +7,9 @@ namespace tombolo::collectives {
 namespace {
 
 /// Before the wait that counts time and makes system calls a rank looks so often at the others' memory: at
-/// first, with a processor for each rank, for about as long as a peer needs for a system call; then it lets
-/// others run in between, who may be the ones that it waits for, and gives each of them some turns.
+/// first without a break, where each has a processor (3 to 12 us, as long as the processor's pause takes);
+/// then it lets others run in between, who may be the ones that it waits for, and gives each of them some
+/// turns.
 constexpr int kLooks = 256, kYields = 200;
 
 void pause() noexcept {
@@ -27,7 +28,13 @@ bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
     wait_until([this] { return host->standing() != HostGroup::Standing::kForming; },
                [] { return std::string("waiting for the other ranks of this host"); });
   }
-  return host->standing() == HostGroup::Standing::kFormed;
+  if (host->standing() == HostGroup::Standing::kFormed) return true;
+  options.log.info(
+      "collectives go by messages, though all ranks are on host {}, since {}", members.front().host,
+      host->refusal().empty() ? std::string("one of them cannot be seen by another") : host->refusal());
+  host_collective.reset();
+  host.reset();
+  return false;
 }
 
 void Communicator::State::run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key,
@@ -53,7 +60,7 @@ void Communicator::State::run_in_host_memory(const CollectiveCall& call, const S
 }
 
 void Communicator::State::check_host(const std::function<std::string()>& what) {
-  if (!host || host->standing() == HostGroup::Standing::kRefused) return;
+  if (!host) return;
   const auto failed = [&](int peer, std::string_view why) {
     fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
                                                members[static_cast<std::size_t>(peer)].host, why));

@@ -7,7 +7,7 @@ namespace tombolo::collectives {
 namespace {
 
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
-// texts, i64 process, i32 memory, i32 bell, u64 token of the host's memory, u16 length of the endpoint,
+// texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u16 length of the endpoint,
 // endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
 constexpr std::uint8_t kRecordVersion = 2;
@@ -33,7 +33,7 @@ RankRecord read_record(std::span<const std::byte> bytes) {
   }
   record.memory.process = static_cast<std::int64_t>(reader.number<std::uint64_t>());
   record.memory.memory = static_cast<std::int32_t>(reader.number<std::uint32_t>());
-  record.memory.bell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
+  record.memory.doorbell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.token = reader.number<std::uint64_t>();
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
@@ -57,7 +57,7 @@ std::vector<std::byte> RankRecord::encode() const {
   }
   writer.number(static_cast<std::uint64_t>(memory.process));
   writer.number(static_cast<std::uint32_t>(memory.memory));
-  writer.number(static_cast<std::uint32_t>(memory.bell));
+  writer.number(static_cast<std::uint32_t>(memory.doorbell));
   writer.number(memory.token);
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 
-#include <new>
-#include <string>
+#include <cerrno>
+#include <exception>
 
 #include "base/error.h"
 #include "transport/kernel.h"
@@ -18,7 +18,7 @@ std::unique_ptr<HostGroup> HostGroup::create() noexcept {
     std::unique_ptr<HostGroup> group(new HostGroup);
     int ends[2];
     if (kernel().pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
-    group->bell_ = Descriptor(ends[0]);
+    group->doorbell_ = Descriptor(ends[0]);
     group->ringer_ = Descriptor(ends[1]);
     group->mapping_ = transport::shm::SharedMemory::create(sizeof(RankMemory), group->file_);
     group->own_ = reinterpret_cast<RankMemory*>(group->mapping_.data());
@@ -37,52 +37,53 @@ HostGroup::~HostGroup() {
 }
 
 HostCard HostGroup::card() const noexcept {
-  return {kernel().getpid(), file_.get(), bell_.get(), own_->token};
+  return {kernel().getpid(), file_.get(), doorbell_.get(), own_->token};
 }
 
-bool HostGroup::map(Member& member, const HostCard& card) noexcept {
-  if (card.process <= 0) return false;
-  try {
-    if (card.process != kernel().getpid()) {
-      // Before the memory: where the number comes to belong to another process, that has no such memory.
-      member.process = Descriptor(kernel().pidfd_open(static_cast<pid_t>(card.process), 0));
-      if (!member.process) return false;
-    }
-    member.mapping = transport::shm::SharedMemory::open(card.process, card.memory, sizeof(RankMemory));
-    member.memory = reinterpret_cast<RankMemory*>(member.mapping.data());
-    if (member.memory->token != card.token) return false;
-    const std::string bell = fmt::format("/proc/{}/fd/{}", card.process, card.bell);
-    // Also for reading: a write to a pipe that nobody reads any more would end this process by a signal.
-    struct stat status {};
-    const Descriptor name(kernel().open(bell.c_str(), O_PATH | O_CLOEXEC));
-    if (!name || kernel().fstat(name.get(), &status) != 0 || !S_ISFIFO(status.st_mode)) return false;
-    member.bell = Descriptor(kernel().open(bell.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-    return static_cast<bool>(member.bell);
-  } catch (...) {
-    return false;
+void HostGroup::map(Member& member, const HostCard& card) {
+  if (card.process <= 0) fail(Cause::kUnsupported, "it offers no memory");
+  if (card.process != kernel().getpid()) {
+    // Before the memory: where the number comes to belong to another process, that has no such memory.
+    member.process = Descriptor(kernel().pidfd_open(static_cast<pid_t>(card.process), 0));
+    if (!member.process)
+      fail(Cause::kUnsupported, "its process {} cannot be watched: {}", card.process, errno_text(errno));
   }
+  member.mapping = transport::shm::SharedMemory::open(card.process, card.memory, sizeof(RankMemory));
+  member.memory = reinterpret_cast<RankMemory*>(member.mapping.data());
+  if (member.memory->token != card.token)
+    fail(Cause::kUnsupported, "process {} is another one in this PID namespace", card.process);
+  const std::string doorbell = fmt::format("/proc/{}/fd/{}", card.process, card.doorbell);
+  struct stat status {};
+  const Descriptor name(kernel().open(doorbell.c_str(), O_PATH | O_CLOEXEC));
+  if (!name || kernel().fstat(name.get(), &status) != 0 || !S_ISFIFO(status.st_mode))
+    fail(Cause::kUnsupported, "{} is no pipe", doorbell);
+  // Also for reading: a write to a pipe that nobody reads any more would end this process by a signal.
+  member.doorbell = Descriptor(kernel().open(doorbell.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!member.doorbell) fail(Cause::kUnsupported, "open {}: {}", doorbell, errno_text(errno));
 }
 
 void HostGroup::join(std::span<const HostCard> cards, int index) noexcept {
-  bool all = true;
+  index_ = index;
+  std::size_t at = 0;
   try {
-    index_ = index;
     members_.resize(cards.size());
-  } catch (...) {
+    for (; at < members_.size(); ++at) {
+      if (static_cast<int>(at) == index) {
+        members_[at].memory = own_;
+      } else {
+        map(members_[at], cards[at]);
+      }
+    }
+  } catch (const std::exception& error) {
     standing_ = Standing::kRefused;
-    own_->vote.store(Vote::kRefused, std::memory_order_release);
-    return;
-  }
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (static_cast<int>(i) == index) {
-      members_[i].memory = own_;
-    } else {
-      all &= map(members_[i], cards[i]);
+    try {
+      refusal_ = fmt::format("rank {}: {}", at, error.what());
+    } catch (...) {  // without memory the reason stays unknown
     }
   }
   // Whoever cannot map this rank's memory, and so cannot read this, refuses as well.
-  own_->vote.store(all ? Vote::kAccepted : Vote::kRefused, std::memory_order_release);
-  if (!all) standing_ = Standing::kRefused;
+  own_->vote.store(standing_ == Standing::kRefused ? Vote::kRefused : Vote::kAccepted,
+                   std::memory_order_release);
   ring_all(false);
 }
 
@@ -113,11 +114,11 @@ void HostGroup::announce(std::uint64_t round) noexcept {
 
 void HostGroup::ring_all(bool sleepers_only) noexcept {
   for (const Member& member : members_) {
-    if (!member.bell) continue;
+    if (!member.doorbell) continue;
     if (sleepers_only && member.memory->sleeps.exchange(0, std::memory_order_relaxed) == 0) continue;
     // A full pipe wakes as well as one more byte in it.
     const char ring = 0;
-    [[maybe_unused]] const auto written = kernel().write(member.bell.get(), &ring, 1);
+    [[maybe_unused]] const auto written = kernel().write(member.doorbell.get(), &ring, 1);
   }
 }
 
@@ -135,12 +136,12 @@ void HostGroup::wake_up() noexcept {
   own_->sleeps.store(0, std::memory_order_relaxed);
   members_.front().memory->sleepers.fetch_sub(1, std::memory_order_relaxed);
   char rings[64];
-  while (kernel().read(bell_.get(), rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) {
+  while (kernel().read(doorbell_.get(), rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) {
   }
 }
 
 void HostGroup::append_wait_handles(std::vector<pollfd>& handles) const {
-  handles.push_back({bell_.get(), POLLIN, 0});
+  handles.push_back({doorbell_.get(), POLLIN, 0});
   for (const Member& member : members_) {
     if (member.process) handles.push_back({member.process.get(), POLLIN, 0});
   }
@@ -157,9 +158,8 @@ std::optional<int> HostGroup::ended() const noexcept {
 
 void HostGroup::leave() noexcept {
   // A forked child's copy says nothing on its parent's behalf.
-  if (left_ || own_ == nullptr || generation_ != transport::fork_generation()) return;
-  left_ = true;
-  if (members_.empty() || own_->vote.load(std::memory_order_relaxed) != Vote::kAccepted) return;
+  if (own_ == nullptr || generation_ != transport::fork_generation()) return;
+  if (own_->vote.load(std::memory_order_relaxed) != Vote::kAccepted) return;
   wake_up();
   own_->vote.store(Vote::kLeft, std::memory_order_release);
   ring_all(false);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "collectives/host/rank_memory.h"
@@ -16,9 +17,9 @@ namespace tombolo::collectives {
 
 /// Where a rank's memory is found. It is published in the store.
 struct HostCard {
-  std::int64_t process = 0;  ///< 0: this rank has none
-  std::int32_t memory = -1;  ///< the number of its file in that process
-  std::int32_t bell = -1;    ///< of the pipe that wakes it
+  std::int64_t process = 0;    ///< 0: this rank has none
+  std::int32_t memory = -1;    ///< the number of its file in that process
+  std::int32_t doorbell = -1;  ///< of the pipe that wakes it
   std::uint64_t token = 0;
 
   bool operator==(const HostCard&) const = default;
@@ -27,7 +28,7 @@ struct HostCard {
 /// One thread at a time, like the communicator that owns it. It never blocks.
 class HostGroup {
  public:
-  /// Makes this rank's memory and bell. Null where the system lets it have none.
+  /// Makes this rank's memory and doorbell. Null where the system lets it have none.
   static std::unique_ptr<HostGroup> create() noexcept;
   ~HostGroup();
   HostGroup(const HostGroup&) = delete;
@@ -46,6 +47,9 @@ class HostGroup {
   /// Looks at what the others have said. kFormed and kRefused stay.
   Standing standing() noexcept;
 
+  /// What this rank could not map; empty where it was another that could not.
+  const std::string& refusal() const noexcept { return refusal_; }
+
   int size() const noexcept { return static_cast<int>(members_.size()); }
   int index() const noexcept { return index_; }
   RankMemory& memory(int index) const noexcept { return *members_[static_cast<std::size_t>(index)].memory; }
@@ -58,11 +62,11 @@ class HostGroup {
   /// Announces this rank's next round, for which the rest of the announcement and the slot are written.
   void announce(std::uint64_t round) noexcept;
 
-  /// From here on the others ring this rank's bell. The caller looks once more for what it waits for before
-  /// it polls, and calls wake_up() afterwards.
+  /// From here on the others ring this rank's doorbell. The caller looks once more for what it waits for
+  /// before it polls, and calls wake_up() afterwards.
   void fall_asleep() noexcept;
   void wake_up() noexcept;
-  /// Handles that become ready when the bell rings or another's process ends.
+  /// Handles that become ready when the doorbell rings or another's process ends.
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
   /// A member whose process has ended, which takes a system call to find out.
@@ -78,22 +82,24 @@ class HostGroup {
   struct Member {
     transport::shm::SharedMemory mapping;
     RankMemory* memory = nullptr;
-    transport::Descriptor process;  // a pidfd; none of this process's own ranks
-    transport::Descriptor bell;     // for writing
+    transport::Descriptor process;   // a pidfd; none of this process's own ranks
+    transport::Descriptor doorbell;  // for writing
   };
 
   HostGroup() = default;
-  bool map(Member& member, const HostCard& card) noexcept;
+  /// Throws where the card does not lead to such memory.
+  static void map(Member& member, const HostCard& card);
   void ring_all(bool sleepers_only) noexcept;
 
   transport::shm::SharedMemory mapping_;
   RankMemory* own_ = nullptr;
-  transport::Descriptor file_, bell_, ringer_;  // ringer_: the bell's other end, so that it never hangs up
-  std::vector<Member> members_;                 // this rank's place has no mapping of its own
+  transport::Descriptor file_, doorbell_,
+      ringer_;                   // ringer_: the doorbell's other end, so that it never hangs up
+  std::vector<Member> members_;  // this rank's place has no mapping of its own
   int index_ = 0;
   Standing standing_ = Standing::kForming;
   bool asleep_ = false;
-  bool left_ = false;
+  std::string refusal_;
   unsigned generation_ = transport::fork_generation();
 };
 

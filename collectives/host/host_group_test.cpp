@@ -43,15 +43,17 @@ TEST(HostGroup, IsRefusedByAllWhereOneCannotBeMapped) {
     spoil(cards[1]);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i]->join(cards, static_cast<int>(i));
     for (const auto& group : groups) EXPECT_EQ(group->standing(), Standing::kRefused);
+    EXPECT_EQ(groups[0]->refusal().find("rank 1: "), 0U) << groups[0]->refusal();
+    EXPECT_TRUE(groups[1]->refusal().empty());
   };
   without([](HostCard& card) { card = {}; });
   without([](HostCard& card) { ++card.token; });
   without([](HostCard& card) { card.memory = 0; });
-  without([](HostCard& card) { card.bell = card.memory; });
+  without([](HostCard& card) { card.doorbell = card.memory; });
   without([](HostCard& card) { card.process = 0x7ffffff0; });
 }
 
-bool bell_rings(const HostGroup& group) {
+bool doorbell_rings(const HostGroup& group) {
   std::vector<pollfd> handles;
   group.append_wait_handles(handles);
   return poll(handles.data(), static_cast<nfds_t>(handles.size()), 0) > 0;
@@ -67,16 +69,16 @@ TEST(HostGroup, WakesOnlyWhoSleeps) {
     group->wake_up();
   }
   groups[1]->announce(1);
-  EXPECT_FALSE(bell_rings(*groups[0]));
+  EXPECT_FALSE(doorbell_rings(*groups[0]));
   EXPECT_TRUE(groups[0]->has_announced(1, 1));
   groups[0]->fall_asleep();
   groups[1]->announce(2);
-  EXPECT_TRUE(bell_rings(*groups[0]));
+  EXPECT_TRUE(doorbell_rings(*groups[0]));
   groups[0]->wake_up();
-  EXPECT_FALSE(bell_rings(*groups[0]));
+  EXPECT_FALSE(doorbell_rings(*groups[0]));
   groups[0]->fall_asleep();
   groups[1]->leave();
-  EXPECT_TRUE(bell_rings(*groups[0]));
+  EXPECT_TRUE(doorbell_rings(*groups[0]));
   EXPECT_TRUE(groups[0]->has_left(1));
 }
 

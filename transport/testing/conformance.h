@@ -11,6 +11,7 @@
 
 #include "base/randomized_test.h"
 #include "transport/observe/traced.h"
+#include "transport/testing/random_sizes.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {
@@ -196,21 +197,9 @@ TEST_P(Conformance, RandomSchedulesInBothDirectionsDeliverEveryByte) {
     std::vector<Request*> sends = {}, receives = {};
     std::size_t open = 0;
   };
-  auto pick_size = [&]() -> std::size_t {
-    switch (random() % 6) {
-      case 0:
-        return 0;
-      case 1:
-        return random() % 64;
-      case 2:
-        return random() % 5000;
-      case 3:
-        return random() % 70'000;
-      case 4:
-        return random() % 300'000;
-      default:
-        return random() % 20 == 0 ? 8u << 20 : random() % 1'000'000;
-    }
+  const auto pick_size = [&] {
+    const bool long_one = random() % 120 == 0;
+    return long_one ? std::size_t{8} << 20 : random_size(random, random() % 2 == 0 ? 300'000 : 1'000'000);
   };
   Side sides[2] = {{&left_, {}, {}}, {&right_, {}, {}}};
   for (auto& side : sides) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/testing/random_sizes.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport::test {
@@ -26,22 +27,9 @@ inline void exchange_randomly(
     std::vector<Request*> sends{}, receives{};
   };
   Side sides[2] = {{&left}, {&right}};
-  const auto pick_size = [&]() -> std::size_t {
-    switch (random() % 5) {
-      case 0:
-        return 0;
-      case 1:
-        return random() % 64;
-      case 2:
-        return random() % 5000;
-      case 3:
-        return random() % 70'000;
-      default:
-        return random() % 400'000;
-    }
-  };
   for (Side& side : sides)
-    for (std::size_t i = 0; i < messages; ++i) side.sent.push_back(random_data(random, pick_size()));
+    for (std::size_t i = 0; i < messages; ++i)
+      side.sent.push_back(random_data(random, random_size(random, 400'000)));
   for (Side& side : sides) side.wanted = side.sent;
   for (int s = 0; s < 2; ++s)
     for (const auto& message : sides[1 - s].sent)
