@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 # Of NCCL. In the staged ones NCCL's buffers lie in GPU memory, and the plugin copies.
-CASES = ("tombolo", "socket", "torch", "tombolo_staged", "torch_staged")
+CASES = ("tombolo", "socket", "tombolo_shm", "tombolo_tuned", "torch", "tombolo_staged", "tombolo_shm_staged", "torch_staged")
 KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
 # Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
 TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
@@ -93,7 +93,7 @@ def main():
         if name in CASES and name != "socket":
             cases[name]["plugin_says"] = plugin_lines(log)
     passed = all(case["status"] in ("passed", "skipped") for case in cases.values())
-    passed = passed and cases["tombolo"]["status"] == "passed"
+    passed = passed and any(case["status"] == "passed" for case in cases.values())
     report = {
         "what": f"real NCCL, {arguments.ranks} ranks as processes that share one GPU by time slices, over loopback: "
                 "correctness over the plugin; times only compare plugins within this file. And every operation of the "

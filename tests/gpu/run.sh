@@ -1,35 +1,36 @@
 #!/usr/bin/env bash
 # Real NCCL over the plugin: two ranks on one GPU; the trainer's CUDA back end against the CPU; and runs of it whose ranks
 # share a GPU, or have two. Needs a GPU, NCCL, python3, and what a build with CUDA makes (bin/nccl_two_ranks,
-# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
+# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and
+# compute-sanitizer are used where they are.
 # Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build="$root/build" out="$root/docs/results" ranks=2 commit="" kernels_too=yes
+build="$root/build" out="$root/docs/results" ranks=2 commit="" asked=nccl,kernels,trainer
 
 usage() {
   cat <<USAGE
-usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH] [--without-kernels]
+usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH] [--cases LIST]
   --build-dir  where bin/nccl_two_ranks and lib/libnccl-net-tombolo.so lie (default: build)
   --out        where gpu.json and the logs go (default: docs/results)
   --ranks      processes that share the GPU (default 2, at most 9)
   --commit     what was built, for gpu.json (default: asked of git)
-  --without-kernels  only NCCL over the plugin
+  --cases      some of nccl, kernels, trainer, or of their cases by name, with commas between (default: all three)
 USAGE
 }
 
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
-    --without-kernels) kernels_too=no; shift ;;
-    --build-dir | --out | --ranks | --commit)
+    --build-dir | --out | --ranks | --commit | --cases)
       [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; usage >&2; exit 2; }
       case $1 in
         --build-dir) build=$2 ;;
         --out) out=$2 ;;
         --ranks) ranks=$2 ;;
         --commit) commit=$2 ;;
+        --cases) asked=$2 ;;
       esac
       shift 2 ;;
     *) echo "run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
@@ -68,7 +69,9 @@ if [ -z "$nccl" ]; then
 fi
 [ -n "$nccl" ] || { echo "run.sh: no libnccl.so.2 found (python's nvidia-nccl, /usr/local/cuda, /usr/lib)" >&2; exit 1; }
 echo "NCCL: $nccl"
-for folder in "$(dirname "$nccl")" /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
+# cuBLAS and cuDNN may be PyTorch's too.
+for folder in "$(dirname "$nccl")" "$(dirname "$nccl")"/../../cu1?/lib "$(dirname "$nccl")"/../../{cublas,cudnn}/lib \
+  /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
   [ -d "$folder" ] && LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
 done
 export LD_LIBRARY_PATH
@@ -81,11 +84,19 @@ export NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE
 # The ranks share a host, but the test is of the path between hosts. TOMBOLO_TRANSPORTS=shm tests shared memory instead.
 export TOMBOLO_TRANSPORTS="${TOMBOLO_TRANSPORTS:-tcp}"
 
+# wanted GROUP NAME: whether a case was asked for; else it says so and counts as skipped.
+wanted() {
+  case ",$asked," in *",$1,"* | *",$2,"*) return 0 ;; esac
+  echo "skipped" >"$work/$2.status"
+  return 1
+}
+
 # test_case NAME NET SECONDS COMMAND...: runs it with one plugin; the verdict goes to $work/NAME.status. A case whose name
 # ends in _staged must have had its buffers in GPU memory.
 test_case() {
   local name=$1 net=$2 seconds=$3 started status verdict
   shift 3
+  wanted nccl "$name" || return 0
   local log="$work/$name.log"
   started=$(date +%s)
   if [ "$net" = Tombolo ]; then
@@ -113,13 +124,45 @@ test_case() {
 
 test_case tombolo Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo.jsonl"
 test_case socket Socket 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/socket.jsonl"
+TOMBOLO_TRANSPORTS=shm test_case tombolo_shm Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo_shm.jsonl"
 # The same with NCCL's buffers in GPU memory, which the plugin stages. By itself NCCL would not use them with a device that has
 # no place on the PCI bus, nor for sends before Ampere.
 staged() {
   TOMBOLO_NET_GPU=staged NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 test_case "$@"
 }
 staged tombolo_staged Tombolo 180 "$program" --ranks "$ranks" --seconds 170 --results "$work/tombolo_staged.jsonl"
-if timeout 60 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+TOMBOLO_TRANSPORTS=shm staged tombolo_shm_staged Tombolo 180 "$program" --ranks "$ranks" --seconds 170 \
+  --results "$work/tombolo_shm_staged.jsonl"
+
+# With the tuner and the profiler of the plugin's library: NCCL must have asked the one and told the other, on every rank.
+cluster_of_ranks() {
+  python3 - "$ranks" <<'PYTHON'
+import json
+import sys
+
+clusters = [f"C{rank}" for rank in range(int(sys.argv[1]))]
+print(json.dumps({
+    "tombolo_cluster": 1,
+    "hosts": [{"name": f"h{at}", "cluster": cluster, "devices": [],
+               "nics": [{"name": "lo", "kind": "tcp", "address": "127.0.0.1"}]} for at, cluster in enumerate(clusters)],
+    "fabrics": [{"from_cluster": a, "to_cluster": b, "bytes_per_second": 1e10 if a == b else 1.25e8,
+                 "latency_seconds": 5e-6 if a == b else 0.01} for a in clusters for b in clusters]}))
+PYTHON
+}
+if wanted nccl tombolo_tuned; then
+  cluster_of_ranks >"$work/cluster.json"
+  TOMBOLO_CLUSTER="$work/cluster.json" TOMBOLO_HOST=h0 TOMBOLO_TUNER=spanning TOMBOLO_TUNER_LOG="$work/tuner-%p.txt" \
+    TOMBOLO_PROFILER="trace:$work/profile-%p.json" \
+    test_case tombolo_tuned Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo_tuned.jsonl"
+  if [ "$(cat "$work/tombolo_tuned.status")" = passed ]; then
+    python3 "$here/tuned_and_profiled.py" --ranks "$ranks" "$work" >>"$work/tombolo_tuned.log" 2>&1 ||
+      { echo "failed (tuner or profiler; see tuned_and_profiled.py's lines)" >"$work/tombolo_tuned.status"; tail -5 "$work/tombolo_tuned.log"; }
+  fi
+fi
+
+if ! wanted nccl torch && ! wanted nccl torch_staged; then
+  :
+elif timeout 60 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   test_case torch Tombolo 90 python3 "$here/torch_two_ranks.py" --results "$work/torch.jsonl"
   staged torch_staged Tombolo 180 python3 "$here/torch_two_ranks.py" --results "$work/torch_staged.jsonl"
 else
@@ -131,6 +174,7 @@ fi
 kernels_case() {
   local name=$1 seconds=$2 started status verdict
   shift 2
+  wanted kernels "$name" || return 0
   started=$(date +%s)
   timeout -k 5 "$seconds" "$@" --results "$work/$name.jsonl" >"$work/$name.log" 2>&1
   status=$?
@@ -144,22 +188,20 @@ kernels_case() {
 
 kernels="$build/bin/cuda_kernels_check"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-if [ $kernels_too = no ]; then
-  echo "kernels: not asked for"
-  for name in kernels kernels_memcheck kernels_racecheck kernels_synccheck; do echo "skipped" >"$work/$name.status"; done
-elif [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
+if [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
   chmod +x "$kernels" 2>/dev/null
   kernels_case kernels 600 "$kernels"
-  # cuBLAS and cuDNN are not ours to check, and slow to.
+  # cuBLAS and cuDNN are not ours to check, and slow to. The three share the GPU.
   for tool in memcheck racecheck synccheck; do
     if [ -n "$sanitizer" ]; then
       TOMBOLO_CUDA_ATTENTION=own kernels_case "kernels_$tool" 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
-        --kernel-name-exclude regex:'cublas|cutlass|gemm' "$kernels" --size small
+        --kernel-name-exclude regex:'cublas|cutlass|gemm' "$kernels" --size small &
     else
       echo "kernels_$tool: no compute-sanitizer: skipped"
       echo "skipped" >"$work/kernels_$tool.status"
     fi
   done
+  wait
 else
   echo "kernels: $kernels or libtombolo_cuda.so was not built: skipped"
   for name in kernels kernels_memcheck kernels_racecheck kernels_synccheck; do echo "skipped" >"$work/$name.status"; done
@@ -170,6 +212,7 @@ fi
 trainer_case() {
   local name=$1 count=$2 reduce=$3 says=$4 started verdict device
   shift 4
+  wanted trainer "$name" || return 0
   started=$(date +%s)
   verdict=passed
   for device in cpu cuda; do
@@ -191,8 +234,8 @@ trainer_case() {
 
 tombolo="$build/bin/tombolo"
 export TOMBOLO_NCCL_LIBRARY="$nccl"
-if [ $kernels_too = no ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
-  echo "trainer: not asked for, or $tombolo or libtombolo_cuda.so was not built: skipped"
+if [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
+  echo "trainer: $tombolo or libtombolo_cuda.so was not built: skipped"
   for name in trainer_2_ranks trainer_4_ranks trainer_nccl_2_ranks trainer_nccl_4_ranks trainer_nccl; do echo "skipped" >"$work/$name.status"; done
 else
   chmod +x "$tombolo" 2>/dev/null
@@ -214,9 +257,10 @@ fi
 # timeline_case: where the time of a step goes, by kernel: GPT-2 124M in bf16 under Nsight Systems.
 timeline_case() {
   local verdict=passed nsys
+  wanted trainer trainer_timeline || return 0
   nsys=$(command -v nsys || ls /usr/local/cuda/bin/nsys 2>/dev/null)
-  if [ $kernels_too = no ] || [ -z "$nsys" ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
-    echo "trainer_timeline: not asked for, no nsys, or no trainer with CUDA: skipped"
+  if [ -z "$nsys" ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
+    echo "trainer_timeline: no nsys, or no trainer with CUDA: skipped"
     echo "skipped" >"$work/trainer_timeline.status"
     return
   fi

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs schedules of the simulator and adds what they found to a record: JSON, and a page of Markdown made of it.
 
-    record.py [--over tcp] [--build build] [--schedules 250000] [--first N] [--jobs 1] [--out docs/results/simulation]
+    record.py [--over tcp] [--build build] [--schedules 250000] [--first N] [--jobs 1] [--commit HASH] [--out docs/results/simulation]
 
-The schedules follow the last over the same transport that the record holds, or begin with N. A run of which one went wrong is recorded like any
+The commit is asked of git unless it is given, as where the build was copied to. The schedules follow the last over the same transport that the record holds, or begin with N. A run of which one went wrong is recorded like any
 other, and makes the exit code 1.
 """
 import argparse
@@ -83,6 +83,7 @@ def main():
     parser.add_argument("--schedules", type=int, default=250_000)
     parser.add_argument("--first", type=int)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--commit")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs" / "results" / "simulation")
     arguments = parser.parse_args()
     record = arguments.out.with_suffix(".json")
@@ -90,7 +91,7 @@ def main():
     first = arguments.first or max((one["first"] + one["schedules"] for one in runs if over_of(one) == arguments.over), default=1)
     source = machine.source()
     here = {"date": str(datetime.date.today()),
-            "commit": f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}", **machine.machine()}
+            "commit": arguments.commit or f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}", **machine.machine()}
     found = run(arguments, first)
     runs.append({**found, **here})
     record.write_text(json.dumps(runs, indent=2) + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ def measure(programs, quick):
     del quick  # its duration cannot be reduced
     with tempfile.TemporaryDirectory() as folder:
         programs.run([machine.ROOT / "tests" / "gpu" / "run.sh", "--build-dir", programs.bin.parent, "--out", folder,
-                      "--without-kernels"])
+                      "--cases", "nccl"])
         return json.loads((pathlib.Path(folder) / "gpu.json").read_text(encoding="utf-8"))
 
 
