@@ -1,6 +1,7 @@
 #include "trainer/run/back_end.h"
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -50,6 +51,13 @@ void look_for_nccl(cuda::Device& device, BackEnd& back_end) {
   }
 }
 
+/// NCCL takes ranks whose NCCL_HOSTID differs for ranks of different hosts, which share no GPU.
+std::string address_for_nccl(const cuda::Device& device) {
+  const char* host = std::getenv("NCCL_HOSTID");
+  return host == nullptr || *host == '\0' ? device.address()
+                                          : fmt::format("{} of host {}", device.address(), host);
+}
+
 }  // namespace
 
 BackEnd choose_back_end(DeviceChoice choice, int gpu, bool sums,
@@ -65,7 +73,7 @@ BackEnd choose_back_end(DeviceChoice choice, int gpu, bool sums,
     chosen.name = device->name();
     chosen.description = device->describe();
     if (choice == DeviceChoice::kAuto) chosen.note = fmt::format("device: {}", chosen.description);
-    chosen.gpu = device->address();
+    chosen.gpu = address_for_nccl(*device);
     if (sums) look_for_nccl(*device, chosen);
   } catch (const Error& error) {
     if (choice == DeviceChoice::kCuda || error.cause() != Cause::kUnsupported) throw;

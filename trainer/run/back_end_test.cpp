@@ -55,6 +55,13 @@ TEST(BackEnd, CudaTakesTheGpu) {
   EXPECT_NE(stage->describe().find("parameters (fp32)"), std::string::npos) << stage->describe();
 }
 
+TEST(BackEnd, AGpuIsOfTheHostThatNcclTakesItsRankToBeOn) {
+  ::setenv("NCCL_HOSTID", "h1", 1);
+  EXPECT_EQ(choose_back_end(DeviceChoice::kCuda, 0, true, pretended).gpu,
+            "pretended machine, slot 0 of host h1");
+  ::unsetenv("NCCL_HOSTID");
+}
+
 TEST(BackEnd, CudaWithoutAGpuIsAnErrorThatSaysWhatIsMissing) {
   test::expect_refusal([] { choose_back_end(DeviceChoice::kCuda, 2, true, missing); },
                        {"GPU 2", "there is none"}, Cause::kUnsupported);

@@ -17,7 +17,7 @@ constexpr std::array<std::pair<ReductionChoice, std::string_view>, 3> kReduction
      {ReductionChoice::kEngine, "engine"},
      {ReductionChoice::kNccl, "nccl"}}};
 
-/// With the value 1 NCCL lets ranks share a GPU.
+/// With the value 1 NCCL 2.30 and later let ranks share a GPU.
 constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 
 /// What a rank tells the others.
@@ -47,8 +47,10 @@ std::string why_not(const std::vector<RankFacts>& ranks) {
     for (std::size_t other = 0; other < rank; ++other)
       if (text_of(ranks[other].gpu) == text_of(ranks[rank].gpu) &&
           (ranks[other].may_share == 0 || ranks[rank].may_share == 0))
-        return fmt::format("ranks {} and {} share a GPU, which NCCL refuses without {}=1", other, rank,
-                           kShareVariable);
+        return fmt::format(
+            "ranks {} and {} share a GPU, which NCCL refuses without {}=1 (2.30 and later) or an "
+            "NCCL_HOSTID for each",
+            other, rank, kShareVariable);
   }
   for (const RankFacts& facts : ranks)
     if (facts.counts_bytes != 0)

@@ -64,7 +64,7 @@ TEST(ReductionChoice, AutoTakesNcclWhereEveryRankHasAGpuOfItsOwn) {
 TEST(ReductionChoice, AutoTakesTheEngineElseAndSaysWhy) {
   EXPECT_EQ(decided({}, {gpu("a 1"), gpu("a 2"), gpu("a 1")}),
             "engine: gradients: summed by the engine: ranks 0 and 2 share a GPU, which NCCL refuses without "
-            "NCCL_MULTI_RANK_GPU_ENABLE=1");
+            "NCCL_MULTI_RANK_GPU_ENABLE=1 (2.30 and later) or an NCCL_HOSTID for each");
   EXPECT_EQ(decided({}, {gpu("a 1"), gpu("a 2", "NCCL cannot be loaded")}),
             "engine: gradients: summed by the engine: rank 1: NCCL cannot be loaded");
   EXPECT_EQ(decided({}, {BackEnd{}, gpu("a 2")}),
@@ -93,7 +93,8 @@ TEST(ReductionChoice, TheEngineIsTakenWhereItIsAskedFor) {
 TEST(ReductionChoice, NcclThatCannotBeIsTheSameErrorOnEveryRank) {
   EXPECT_EQ(decided({.choice = ReductionChoice::kNccl}, {gpu("a 1"), gpu("a 1")}),
             "unsupported: --reduce nccl: ranks 0 and 1 share a GPU, which NCCL refuses without "
-            "NCCL_MULTI_RANK_GPU_ENABLE=1; --reduce auto takes the engine then");
+            "NCCL_MULTI_RANK_GPU_ENABLE=1 (2.30 and later) or an NCCL_HOSTID for each; --reduce auto takes "
+            "the engine then");
 }
 
 TEST(ReductionChoice, RanksWithDifferentChoicesAreRefused) {

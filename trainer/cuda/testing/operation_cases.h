@@ -29,13 +29,15 @@ inline Kind kind_of(Element element) {
 }
 
 /// An array that the operation writes. A result is right where it differs from the reference's by at most
-/// relative x |reference| + share x the root mean square of all the array's.
+/// relative x |reference| + share x the root mean square of all the array's, to which that of its own row is
+/// added where there are rows.
 struct Output {
   std::string what;
   Kind kind;
   std::size_t offset, count;
   double relative, share;
   double differing = 1;  ///< the share of its numbers that may have other bits at all
+  std::size_t row = 0;   ///< numbers of a row, whose errors grow with its own numbers
 };
 
 struct Case {
@@ -101,8 +103,8 @@ class CaseMaker {
     return begin;
   }
   void output(std::string what, Kind kind, std::size_t offset, std::size_t count, double relative,
-              double share, double differing = 1) {
-    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share, differing});
+              double share, double differing = 1, std::size_t row = 0) {
+    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share, differing, row});
   }
   void scratch(std::size_t offset, std::size_t bytes) { case_.scratch.emplace_back(offset, bytes); }
   std::byte* memory() { return case_.memory.data(); }
@@ -298,12 +300,14 @@ inline Case add_case(std::size_t count, std::size_t shift, unsigned seed) {
   return make.made([=](std::byte* m) { return Add{pointer<float>(m, to), pointer<float>(m, from), count}; });
 }
 
-// Weights are rounded to bf16 before they meet the values: an error of 2^-9 of each term.
+// Weights and their gradients are rounded to bf16 before they meet other factors: an error of 2^-9 of each
+// term, so that where few large terms nearly cancel, as at a row's first tokens, the error is a share of what
+// the head's other numbers are.
 inline double attention_relative(Element e) {
   return e == Element::kBfloat16 ? 1.0 / 64 : 1e-5;
 }
 inline double attention_share(Element e) {
-  return e == Element::kBfloat16 ? 1.0 / 32 : 2e-5;
+  return e == Element::kBfloat16 ? 1.0 / 64 : 1e-5;
 }
 
 inline Case attention_case(Element e, std::size_t rows, std::size_t context, std::size_t heads,
@@ -315,7 +319,7 @@ inline Case attention_case(Element e, std::size_t rows, std::size_t context, std
   const Kind kind = kind_of(e);
   const std::size_t qkv = make.numbers(kind, tokens * 3 * width), out = make.numbers(kind, tokens * width);
   const std::size_t log_sum = make.numbers(Kind::kFloat32, tokens * heads);
-  make.output("out", kind, out, tokens * width, attention_relative(e), attention_share(e) / 2);
+  make.output("out", kind, out, tokens * width, attention_relative(e), attention_share(e), 1, head_size);
   make.output("log sum", Kind::kFloat32, log_sum, tokens * heads, 1e-5, 1e-5);
   return make.made([=](std::byte* m) {
     return Attention{{m + out, e}, {m + qkv, e}, pointer<float>(m, log_sum), rows, context, heads, head_size};
@@ -341,7 +345,8 @@ inline Case attention_backward_case(Element e, std::size_t rows, std::size_t con
   std::byte* const m = make.memory();
   run_reference(
       Attention{{m + out, e}, {m + qkv, e}, pointer<float>(m, log_sum), rows, context, heads, head_size});
-  make.output("gradient", kind, qkv_gradient, tokens * 3 * width, attention_relative(e), attention_share(e));
+  make.output("gradient", kind, qkv_gradient, tokens * 3 * width, attention_relative(e), attention_share(e),
+              1, head_size);
   return make.made([=](std::byte* memory) {
     return AttentionBackward{{memory + qkv_gradient, e},
                              {memory + gradient, e},
@@ -559,14 +564,20 @@ inline std::string difference(const Case& c, const std::vector<std::byte>& expec
   for (const Output& o : c.outputs) {
     const std::size_t size = kind_bytes(o.kind);
     frees(o.offset, o.count * size);
-    double squares = 0;
-    for (std::size_t i = 0; i < o.count; ++i) {
-      const double value = number(expected.data() + o.offset + i * size, o.kind);
-      squares += value * value;
-    }
-    const double share = o.share * std::sqrt(squares / static_cast<double>(o.count));
+    const auto root_mean_square = [&](std::size_t first, std::size_t count) {
+      double squares = 0;
+      for (std::size_t i = first; i < first + count; ++i) {
+        const double value = number(expected.data() + o.offset + i * size, o.kind);
+        squares += value * value;
+      }
+      return std::sqrt(squares / static_cast<double>(count));
+    };
+    const double of_all = o.share * root_mean_square(0, o.count);
+    double share = of_all;
     std::size_t differing = 0;
     for (std::size_t i = 0; i < o.count; ++i) {
+      if (o.row != 0 && i % o.row == 0)
+        share = of_all + o.share * root_mean_square(i, std::min(o.row, o.count - i));
       const double right = number(expected.data() + o.offset + i * size, o.kind);
       const double mine = number(found.data() + o.offset + i * size, o.kind);
       const double bound = o.relative * std::abs(right) + share;
