@@ -63,10 +63,10 @@ const Parameter kNetGpuBuffersParameter{
     "Page-locked host memory of a process for staging GPU memory; more is taken only where every connection "
     "could not have its own two pieces of 136 KiB."};
 
-const Parameter kNetGpuCopiesParameter{
-    "TOMBOLO_NET_GPU_COPIES", ParameterType::kInteger, "4",
-    "Copies of up to 136 KiB that staging may have under way for each GPU and direction, 1 to 64: what it "
-    "takes of the copy engines."};
+const Parameter kNetGpuCopiesParameter{"TOMBOLO_NET_GPU_COPIES", ParameterType::kInteger, "4",
+                                       "Copies of up to 136 KiB that staging may have under way for each "
+                                       "GPU, direction and kind of memory, 1 to 64: what it "
+                                       "takes of the copy engines."};
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{

@@ -27,7 +27,7 @@ extern const Parameter kNetStallParameter;
 extern const Parameter kNetGpuParameter;
 /// TOMBOLO_NET_GPU_BUFFERS: bytes of pinned memory for staging.
 extern const Parameter kNetGpuBuffersParameter;
-/// TOMBOLO_NET_GPU_COPIES: copies under way for each GPU and direction.
+/// TOMBOLO_NET_GPU_COPIES: copies under way for each GPU, direction and kind of memory.
 extern const Parameter kNetGpuCopiesParameter;
 
 const std::vector<const Parameter*>& net_plugin_parameters();

@@ -6,17 +6,28 @@
 
 namespace tombolo::net_plugin::gpu {
 
-Gpu::Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal)
-    : cuda_(std::move(cuda)), ordinal_(ordinal), made_by_(::getpid()) {
+Gpu::Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal, ContextOf owner)
+    : cuda_(std::move(cuda)), ordinal_(ordinal), owner_(owner), made_by_(::getpid()) {
   CudaFunctions::Device device = 0;
   CudaResult result = cuda_->device(&device, ordinal);
-  if (result == CudaResult::kSuccess) result = cuda_->retain_context(&context_, device);
-  if (result != CudaResult::kSuccess)
-    fail(Cause::kSystem, "GPU {}: use its primary context: {}", ordinal, cuda_->describe(result));
+  if (result == CudaResult::kSuccess && owner == ContextOf::kProgram)
+    result = cuda_->retain_context(&context_, device);
+  if (result == CudaResult::kSuccess && owner == ContextOf::kPlugin) {
+    result = cuda_->create_context(&context_, 0, device);
+    CudaFunctions::Context pushed = nullptr;
+    if (result == CudaResult::kSuccess) cuda_->pop_context(&pushed);
+  }
+  if (result != CudaResult::kSuccess) {
+    fail(Cause::kSystem, "GPU {}: {}: {}", ordinal,
+         owner == ContextOf::kProgram ? "use its primary context" : "make a context for copies",
+         cuda_->describe(result));
+  }
 }
 
 Gpu::~Gpu() {
-  if (usable()) cuda_->release_context(ordinal_);
+  if (!usable()) return;
+  if (owner_ == ContextOf::kProgram) cuda_->release_context(ordinal_);
+  if (owner_ == ContextOf::kPlugin) cuda_->destroy_context(context_);
 }
 
 bool Gpu::usable() const noexcept {

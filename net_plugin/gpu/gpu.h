@@ -1,10 +1,15 @@
-// One GPU as the plugin uses it: the primary context, in which the program's own memory lies, and the calls
-// of the CUDA driver made in it.
+// One GPU as the plugin uses it: a context, and the calls of the CUDA driver made in it.
+//
+// A context's calls wait for each other. Where the program frees memory while a kernel of NCCL runs, or
+// launches a kernel for the first time, CUDA waits in the program's context for that kernel to end; the
+// kernel waits for the network, and a copy that the network needs, called in the same context, would wait for
+// the program. So the plugin copies in a context of its own.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,16 +20,23 @@ namespace tombolo::net_plugin::gpu {
 using topology::CudaFunctions;
 using topology::CudaResult;
 
-/// Holds the GPU's primary context. Threads: any.
+/// Whose calls a context's calls may have to wait for.
+enum class ContextOf : std::uint8_t {
+  kProgram,  ///< the GPU's primary context, which CUDA's runtime uses
+  kPlugin,   ///< one of its own, which takes some 250 MB of the GPU's memory
+};
+
+/// Holds a context of the GPU. Threads: any.
 class Gpu {
  public:
   /// Throws kSystem naming GPU and CUDA's result.
-  Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal);
+  Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal, ContextOf owner);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
   int ordinal() const noexcept { return ordinal_; }
+  ContextOf owner() const noexcept { return owner_; }
   const CudaFunctions& cuda() const noexcept { return *cuda_; }
   /// False in a child that was forked after this was made: CUDA does not work there.
   bool usable() const noexcept;
@@ -33,6 +45,7 @@ class Gpu {
   friend class Calls;
   std::shared_ptr<const CudaFunctions> cuda_;
   int ordinal_;
+  ContextOf owner_;
   CudaFunctions::Context context_ = nullptr;
   pid_t made_by_;
 };

@@ -97,7 +97,10 @@ std::unique_ptr<transport::Memory> StagedConnection::register_memory(std::span<s
                                                                      transport::MemoryKind kind) {
   if (kind == transport::MemoryKind::kHost)
     return std::make_unique<StagedMemory>(beneath_->register_memory(buffer, kind), nullptr);
-  return std::make_unique<StagedMemory>(nullptr, &staging_->copier_of(buffer.data()));
+  std::string note;
+  Copier& copier = staging_->copier_of(buffer.data(), &note);
+  if (!note.empty()) log_.warning("{}", note);
+  return std::make_unique<StagedMemory>(nullptr, &copier);
 }
 
 std::unique_ptr<transport::Memory> StagedConnection::register_dma_buf(std::span<std::byte> range, int,

@@ -19,6 +19,7 @@ namespace {
 using topology::test::PretendedCuda;
 using topology::test::PretendedCudaOptions;
 using topology::test::PretendedPace;
+using MemoryOf = PretendedCuda::MemoryOf;
 using transport::MemoryKind;
 using transport::Outcome;
 using transport::test::soon;
@@ -49,9 +50,10 @@ TestedBackend memory() {
 /// A buffer in host memory or a GPU's, registered with a connection.
 class Buffer {
  public:
-  Buffer(transport::Connection& connection, std::size_t bytes, bool on_gpu, int gpu = 0)
+  Buffer(transport::Connection& connection, std::size_t bytes, bool on_gpu, int gpu = 0,
+         MemoryOf of = MemoryOf::kNoContext)
       : bytes_(bytes), on_gpu_(on_gpu), host_(on_gpu ? 0 : bytes, std::byte{0xa5}) {
-    data_ = on_gpu ? cuda().allocate(bytes, gpu) : host_.data();
+    data_ = on_gpu ? cuda().allocate(bytes, gpu, of) : host_.data();
     memory_ = connection.register_memory(span(), on_gpu ? MemoryKind::kCuda : MemoryKind::kHost);
   }
   ~Buffer() {
@@ -92,6 +94,7 @@ class StagedConnections : public ::testing::Test {
       EXPECT_EQ(held.streams, 0);
       EXPECT_EQ(held.events, 0);
       EXPECT_EQ(held.host_allocations, 0);
+      EXPECT_EQ(held.allocations, 0);
     }
     cuda().reset();
   }
@@ -162,8 +165,9 @@ class Traffic {
       auto& one = messages_.emplace_back();
       one.bytes = transport::test::random_data(random_, size);
       const auto gpu = [&] { return static_cast<int>(random_() % static_cast<unsigned>(gpus)); };
-      one.from = std::make_unique<Buffer>(from, size, random_() % 2 == 0, gpu());
-      one.to = std::make_unique<Buffer>(to, room, random_() % 2 == 0, gpu());
+      const auto of = [&] { return random_() % 4 == 0 ? MemoryOf::kPrimaryContext : MemoryOf::kNoContext; };
+      one.from = std::make_unique<Buffer>(from, size, random_() % 2 == 0, gpu(), of());
+      one.to = std::make_unique<Buffer>(to, room, random_() % 2 == 0, gpu(), of());
       one.from->write(one.bytes);
     }
   }
@@ -267,8 +271,8 @@ TEST_P(StagedTraffic, ArrivesByteForByteBetweenHostAndGpuMemoryOfEitherEnd) {
     if (HasFatalFailure()) return;
     ASSERT_FALSE(deadline.passed());
   }
-  EXPECT_LE(cuda().most_copies_to_host(), 2 * tested.copies);  // two GPUs
-  EXPECT_LE(cuda().most_copies_to_device(), 2 * tested.copies);
+  EXPECT_LE(cuda().most_copies_to_host(), 4 * tested.copies);  // two GPUs, with memory of two kinds
+  EXPECT_LE(cuda().most_copies_to_device(), 4 * tested.copies);
   EXPECT_GT(cuda().copies(), 10U);
   if (tested.buffer_bytes == 0) {
     EXPECT_EQ(staging_->pool().pieces(), staging_->pool().reserved()) << "exactly the minimum";
@@ -292,6 +296,49 @@ INSTANTIATE_TEST_SUITE_P(All, StagedTraffic,
                                                   ? fmt::format("_least_memory_{}_copies", tested.copies)
                                                   : "");
                          });
+
+TEST_F(StagedConnections, MemoryOfNoContextIsCopiedWhileTheProgramsOwnCallsWait) {
+  start({.seed = test_seed()});
+  auto ends = connect(tcp());
+  constexpr std::size_t kBytes = 5 * kPieceBytes;
+  Buffer from(*ends.from, kBytes, true), to(*ends.to, kBytes, true);
+  const auto bytes = data(kBytes);
+  from.write(bytes);
+  cuda().let_program_wait(true);
+  auto* receive = ends.to->post_receive(to.span(), to.memory());
+  auto* send = ends.from->post_send(from.span(), from.memory());
+  finish(*ends.to, receive, kBytes, ends.from.get());
+  finish(*ends.from, send, kBytes, ends.to.get());
+  EXPECT_TRUE(to.read() == bytes);
+  ends = {};
+  cuda().let_program_wait(false);
+  EXPECT_EQ(logged_, "");
+}
+
+TEST_F(StagedConnections, CopiesInTheProgramsContextAreToldOnceWithWhatAvoidsThem) {
+  for (const bool contexts : {true, false}) {
+    logged_.clear();
+    start({.contexts = contexts, .seed = test_seed()});
+    {
+      auto ends = connect(tcp());
+      const MemoryOf of = contexts ? MemoryOf::kPrimaryContext : MemoryOf::kNoContext;
+      Buffer from(*ends.from, 100, true, 0, of), to(*ends.to, 100, true, 0, of);
+      const auto bytes = data(100);
+      from.write(bytes);
+      auto* receive = ends.to->post_receive(to.span(), to.memory());
+      finish(*ends.from, ends.from->post_send(from.span(), from.memory()), 100, ends.to.get());
+      finish(*ends.to, receive, 100, ends.from.get());
+      EXPECT_TRUE(to.read() == bytes);
+    }
+    staging_.reset();
+    EXPECT_NE(logged_.find(contexts ? "the memory is of cudaMalloc"
+                                    : "make a context for copies: CUDA_ERROR_OUT_OF_MEMORY"),
+              std::string::npos)
+        << logged_;
+    EXPECT_NE(logged_.find("CUDA_MODULE_LOADING=EAGER"), std::string::npos) << logged_;
+    EXPECT_EQ(logged_.find("GPU 0: copies"), logged_.rfind("GPU 0: copies")) << "once: " << logged_;
+  }
+}
 
 TEST_F(StagedConnections, APoolOfTheMinimumServesAllThoughSomeWait) {
   PretendedCudaOptions options;
@@ -347,8 +394,8 @@ TEST_F(StagedConnections, ThreadsShareCopierAndPool) {
     }));
   }
   for (auto& thread : threads) thread.get();
-  EXPECT_LE(cuda().most_copies_to_host(), 3U);
-  EXPECT_LE(cuda().most_copies_to_device(), 3U);
+  EXPECT_LE(cuda().most_copies_to_host(), 6U);  // with memory of two kinds
+  EXPECT_LE(cuda().most_copies_to_device(), 6U);
 }
 
 TEST_F(StagedConnections, ADoneSendNeedsNoFurtherCallToArrive) {

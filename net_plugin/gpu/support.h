@@ -25,7 +25,7 @@ enum class GpuMode : std::uint8_t {
 struct GpuOptions {
   GpuMode mode = GpuMode::kAuto;
   std::size_t buffer_bytes = std::size_t{64} << 20;  ///< of pinned memory
-  std::size_t copies = 4;                            ///< under way for each GPU and direction
+  std::size_t copies = 4;                            ///< under way for each GPU, direction and kind of memory
   /// Those that the plugin's environment parameters say.
   static GpuOptions from_environment();
 };

@@ -3,6 +3,7 @@
 // file is compiled, but never run.
 #include <cublas_v2.h>
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 #include <type_traits>
 
@@ -59,6 +60,10 @@ TOMBOLO_SAME(device, cuDeviceGet);
 TOMBOLO_SAME(device_attribute, cuDeviceGetAttribute);
 TOMBOLO_SAME(retain_context, cuDevicePrimaryCtxRetain);
 TOMBOLO_SAME(release_context, cuDevicePrimaryCtxRelease_v2);
+// (CUDA 13's header declares a newer cuCtxCreate alone; the library exports this one, too.)
+static_assert(SameShape<decltype(CudaFunctions::create_context), PFN_cuCtxCreate_v3020>::value,
+              "cuCtxCreate_v2");
+TOMBOLO_SAME(destroy_context, cuCtxDestroy_v2);
 TOMBOLO_SAME(current_device, cuCtxGetDevice);
 TOMBOLO_SAME(push_context, cuCtxPushCurrent_v2);
 TOMBOLO_SAME(pop_context, cuCtxPopCurrent_v2);
@@ -74,6 +79,8 @@ TOMBOLO_SAME(free_host, cuMemFreeHost);
 TOMBOLO_SAME(copy_from_device, cuMemcpyDtoHAsync_v2);
 TOMBOLO_SAME(copy_to_device, cuMemcpyHtoDAsync_v2);
 TOMBOLO_SAME(pointer_attribute, cuPointerGetAttribute);
+TOMBOLO_SAME(retain_allocation, cuMemRetainAllocationHandle);
+TOMBOLO_SAME(release_allocation, cuMemRelease);
 TOMBOLO_SAME(error_name, cuGetErrorName);
 #undef TOMBOLO_SAME
 

@@ -12,6 +12,8 @@ bool find_all(CudaFunctions& all) {
          library.find("cuDeviceGetAttribute", all.device_attribute) &&
          library.find("cuDevicePrimaryCtxRetain", all.retain_context) &&
          library.find("cuDevicePrimaryCtxRelease_v2", all.release_context) &&
+         library.find("cuCtxCreate_v2", all.create_context) &&
+         library.find("cuCtxDestroy_v2", all.destroy_context) &&
          library.find("cuCtxGetDevice", all.current_device) &&
          library.find("cuCtxPushCurrent_v2", all.push_context) &&
          library.find("cuCtxPopCurrent_v2", all.pop_context) &&
@@ -25,6 +27,8 @@ bool find_all(CudaFunctions& all) {
          library.find("cuMemcpyDtoHAsync_v2", all.copy_from_device) &&
          library.find("cuMemcpyHtoDAsync_v2", all.copy_to_device) &&
          library.find("cuPointerGetAttribute", all.pointer_attribute) &&
+         library.find("cuMemRetainAllocationHandle", all.retain_allocation) &&
+         library.find("cuMemRelease", all.release_allocation) &&
          library.find("cuGetErrorName", all.error_name);
 }
 
@@ -36,7 +40,7 @@ std::shared_ptr<const CudaFunctions> CudaFunctions::load(std::string* problem) {
   auto functions = std::make_shared<CudaFunctions>(*std::move(library));
   std::string why;
   if (!find_all(*functions)) {
-    why = "libcuda.so.1 lacks functions that every driver since CUDA 10.1 has";
+    why = "libcuda.so.1 lacks functions that every driver since CUDA 11.0 has";
   } else if (const CudaResult started = functions->init(0); started != CudaResult::kSuccess) {
     why = fmt::format("the CUDA driver does not start: {}", functions->describe(started));
   } else {

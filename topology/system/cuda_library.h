@@ -47,6 +47,7 @@ struct CudaFunctions {
   using Context = void*;
   using Stream = void*;
   using Event = void*;
+  using Allocation = unsigned long long;  // CUmemGenericAllocationHandle
 
   explicit CudaFunctions(DynamicLibrary opened) : library(std::move(opened)) {}
 
@@ -58,6 +59,8 @@ struct CudaFunctions {
   CudaResult (*device_attribute)(int*, CudaDeviceAttribute, Device) = nullptr;
   CudaResult (*retain_context)(Context*, Device) = nullptr;
   CudaResult (*release_context)(Device) = nullptr;
+  CudaResult (*create_context)(Context*, unsigned, Device) = nullptr;  ///< and pushes it on the thread
+  CudaResult (*destroy_context)(Context) = nullptr;
   CudaResult (*current_device)(Device*) = nullptr;  ///< of the calling thread's context
   CudaResult (*push_context)(Context) = nullptr;
   CudaResult (*pop_context)(Context*) = nullptr;
@@ -73,6 +76,9 @@ struct CudaFunctions {
   CudaResult (*copy_from_device)(void*, Address, std::size_t, Stream) = nullptr;
   CudaResult (*copy_to_device)(Address, const void*, std::size_t, Stream) = nullptr;
   CudaResult (*pointer_attribute)(void*, CudaPointerAttribute, Address) = nullptr;
+  /// Succeeds where the address lies in memory of cuMemCreate, which belongs to no context.
+  CudaResult (*retain_allocation)(Allocation*, void*) = nullptr;
+  CudaResult (*release_allocation)(Allocation) = nullptr;
   CudaResult (*error_name)(CudaResult, const char**) = nullptr;
 
   /// Loads the driver's library and initialises it. Null where it is absent, lacks a function, or finds no

@@ -25,6 +25,7 @@ constexpr std::byte kPoison{0xa5};
 struct Context {
   int gpu = 0;
   int retained = 0;
+  bool is_primary = true;
 };
 
 struct Event;
@@ -38,18 +39,19 @@ struct Command {
 };
 
 struct Stream {
-  int gpu = 0;
+  const Context* context = nullptr;
   std::deque<Command> queue;
 };
 
 struct Event {
-  int gpu = 0;
+  const Context* context = nullptr;
   std::uint64_t recorded = 0, happened = 0;
 };
 
 struct DeviceMemory {
   std::size_t bytes = 0, mapped = 0;
   int gpu = 0;
+  PretendedCuda::MemoryOf of = PretendedCuda::MemoryOf::kNoContext;
   std::byte* alias = nullptr;  // the same pages, readable and writable
 };
 
@@ -63,8 +65,8 @@ struct Driver {
   std::mutex lock;
   PretendedCudaOptions options;
   std::mt19937_64 random{1};
-  bool initialised = false, making_forbidden = false;
-  int failure = 0;
+  bool initialised = false, making_forbidden = false, program_waits = false;
+  int failure = 0, allocations_retained = 0;
   std::uint64_t copies = 0, questions = 0;
   std::size_t most_to_host = 0, most_to_device = 0;
   std::vector<std::string> breaches;
@@ -78,14 +80,19 @@ struct Driver {
     breaches.push_back(std::move(text));
     return result;
   }
-  /// The GPU of the thread's context, or -1 and a breach.
-  int checked(const char* function) {
-    if (!initialised) return breach(-1, std::string(function) + " before cuInit");
+  /// The thread's context, or null and a breach.
+  const Context* checked(const char* function) {
+    const auto refused = [&](const char* why) {
+      breaches.push_back(std::string(function) + why);
+      return nullptr;
+    };
+    if (!initialised) return refused(" before cuInit");
     if (this_thread.capture_mode != kRelaxed)
-      return breach(-1,
-                    std::string(function) + " breaks a capture in another thread: the mode is not relaxed");
-    if (this_thread.contexts.empty()) return breach(-1, std::string(function) + " without a context");
-    return this_thread.contexts.back()->gpu;
+      return refused(" breaks a capture in another thread: the mode is not relaxed");
+    if (this_thread.contexts.empty()) return refused(" without a context");
+    if (program_waits && this_thread.contexts.back()->is_primary)
+      return refused(" would wait for the program");
+    return this_thread.contexts.back();
   }
   DeviceMemory* find_device(const std::byte* at, std::size_t bytes, std::byte** begin = nullptr) {
     auto after = device_memory.upper_bound(const_cast<std::byte*>(at));
@@ -157,16 +164,19 @@ struct Driver {
     return nullptr;
   }
   int copy(const char* function, Command command, void* on) {
-    const int gpu = checked(function);
-    if (gpu < 0) return kInvalidContext;
+    const Context* context = checked(function);
+    if (context == nullptr) return kInvalidContext;
     if (failure != 0) return failure;
     Stream* stream = find(on);
     if (stream == nullptr) return breach(kInvalidValue, std::string(function) + " on the default stream");
-    if (stream->gpu != gpu)
-      return breach(kInvalidContext, std::string(function) + " on a stream of another GPU's context");
+    if (stream->context != context)
+      return breach(kInvalidContext, std::string(function) + " on a stream of another context");
     const DeviceMemory* memory = find_device(command.device, command.bytes);
-    if (memory == nullptr || memory->gpu != gpu)
+    if (memory == nullptr || memory->gpu != context->gpu)
       return breach(kInvalidValue, std::string(function) + " of memory that is not this GPU's");
+    if (memory->of == PretendedCuda::MemoryOf::kPrimaryContext && !context->is_primary)
+      return breach(kInvalidContext,
+                    std::string(function) + " of the primary context's memory in another waits unseen");
     if (!is_pinned(command.host, command.bytes))
       return breach(kInvalidValue, std::string(function) + " with memory that is not pinned would wait");
     if (command.kind == Command::Kind::kToHost)
@@ -210,7 +220,7 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   all.contexts.clear();
   all.options = options;
   all.random.seed(options.seed);
-  all.initialised = all.making_forbidden = false;
+  all.initialised = all.making_forbidden = all.program_waits = false;
   all.failure = 0;
   all.copies = all.questions = 0;
   all.most_to_host = all.most_to_device = 0;
@@ -223,12 +233,13 @@ void PretendedCuda::set_pace(PretendedPace pace) {
   driver().options.pace = pace;
 }
 
-std::byte* PretendedCuda::allocate(std::size_t bytes, int gpu) {
+std::byte* PretendedCuda::allocate(std::size_t bytes, int gpu, MemoryOf of) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
   DeviceMemory made;
   made.bytes = std::max<std::size_t>(bytes, 1);
   made.gpu = gpu;
+  made.of = of;
   made.mapped = (made.bytes + kPage - 1) / kPage * kPage;
   const int file = ::memfd_create("pretended GPU memory", MFD_CLOEXEC);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(made.mapped)) != 0) std::abort();
@@ -275,6 +286,11 @@ void PretendedCuda::forbid_making(bool forbidden) {
   driver().making_forbidden = forbidden;
 }
 
+void PretendedCuda::let_program_wait(bool waits) {
+  const std::lock_guard guard(driver().lock);
+  driver().program_waits = waits;
+}
+
 void PretendedCuda::fail_with(int result) {
   const std::lock_guard guard(driver().lock);
   driver().failure = result;
@@ -299,6 +315,7 @@ PretendedCudaHoldings PretendedCuda::holdings() const {
   const std::lock_guard guard(all.lock);
   PretendedCudaHoldings held;
   for (const auto& context : all.contexts) held.contexts += context->retained;
+  held.allocations = all.allocations_retained;
   held.streams = static_cast<int>(all.streams.size());
   held.events = static_cast<int>(all.events.size());
   held.host_allocations = static_cast<int>(all.host_memory.size());
@@ -366,7 +383,7 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   const std::lock_guard guard(all.lock);
   if (device < 0 || device >= all.options.gpus) return kInvalidDevice;
   for (const auto& one : all.contexts) {
-    if (one->gpu != device) continue;
+    if (one->gpu != device || !one->is_primary) continue;
     ++one->retained;
     *context = one.get();
     return kDone;
@@ -376,11 +393,35 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   return kDone;
 }
 
+int cuCtxCreate_v2(void** context, unsigned flags, int device) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (flags != 0 || device < 0 || device >= all.options.gpus) return kInvalidValue;
+  if (!all.options.contexts) return kOutOfMemory;
+  all.contexts.push_back(std::make_unique<Context>(Context{device, 1, false}));
+  *context = all.contexts.back().get();
+  this_thread.contexts.push_back(all.contexts.back().get());
+  return kDone;
+}
+
+int cuCtxDestroy_v2(void* context) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  const auto is_it = [&](const auto& one) { return one.get() == context && !one->is_primary; };
+  if (std::ranges::none_of(all.contexts, is_it))
+    return all.breach(kInvalidContext, "a context was destroyed that was not made");
+  const auto in_it = [&](const auto& one) { return one->context == context; };
+  if (std::ranges::any_of(all.streams, in_it) || std::ranges::any_of(all.events, in_it))
+    all.breaches.emplace_back("a context was destroyed with its streams or events");
+  std::erase_if(all.contexts, is_it);
+  return kDone;
+}
+
 int cuDevicePrimaryCtxRelease_v2(int device) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
   for (const auto& one : all.contexts)
-    if (one->gpu == device && one->retained-- > 0) return kDone;
+    if (one->gpu == device && one->is_primary && one->retained-- > 0) return kDone;
   return all.breach(kInvalidContext, "a context was released that was not retained");
 }
 
@@ -413,12 +454,12 @@ int cuThreadExchangeStreamCaptureMode(int* mode) {
 int cuStreamCreate(void** stream, unsigned flags) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  const int gpu = all.checked("cuStreamCreate");
-  if (gpu < 0) return kInvalidContext;
+  const Context* context = all.checked("cuStreamCreate");
+  if (context == nullptr) return kInvalidContext;
   if (flags != 1) return all.breach(kInvalidValue, "a stream that waits for the default stream");
   if (all.making_forbidden) return all.breach(kOutOfMemory, "a stream was made after set-up");
   all.streams.push_back(std::make_unique<Stream>());
-  all.streams.back()->gpu = gpu;
+  all.streams.back()->context = context;
   *stream = all.streams.back().get();
   return kDone;
 }
@@ -426,7 +467,7 @@ int cuStreamCreate(void** stream, unsigned flags) {
 int cuStreamDestroy_v2(void* stream) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  if (all.checked("cuStreamDestroy") < 0) return kInvalidContext;
+  if (all.checked("cuStreamDestroy") == nullptr) return kInvalidContext;
   Stream* found = all.find(stream);
   if (found == nullptr) return all.breach(kInvalidValue, "a stream was destroyed that does not exist");
   while (!found->queue.empty()) all.carry_out(*found);  // the driver lets a stream finish
@@ -437,12 +478,12 @@ int cuStreamDestroy_v2(void* stream) {
 int cuEventCreate(void** event, unsigned flags) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  const int gpu = all.checked("cuEventCreate");
-  if (gpu < 0) return kInvalidContext;
+  const Context* context = all.checked("cuEventCreate");
+  if (context == nullptr) return kInvalidContext;
   if (flags != 2) return all.breach(kInvalidValue, "an event that keeps time, and is slow");
   if (all.making_forbidden) return all.breach(kOutOfMemory, "an event was made after set-up");
   all.events.push_back(std::make_unique<Event>());
-  all.events.back()->gpu = gpu;
+  all.events.back()->context = context;
   *event = all.events.back().get();
   return kDone;
 }
@@ -450,12 +491,12 @@ int cuEventCreate(void** event, unsigned flags) {
 int cuEventRecord(void* event, void* stream) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  const int gpu = all.checked("cuEventRecord");
-  if (gpu < 0) return kInvalidContext;
+  const Context* context = all.checked("cuEventRecord");
+  if (context == nullptr) return kInvalidContext;
   if (all.failure != 0) return all.failure;
   Event* found = all.find_event(event);
   Stream* on = all.find(stream);
-  if (found == nullptr || on == nullptr || found->gpu != gpu || on->gpu != gpu)
+  if (found == nullptr || on == nullptr || found->context != context || on->context != context)
     return all.breach(kInvalidValue,
                       "an event was recorded on a stream of another context, or the default one");
   if (found->recorded != found->happened)
@@ -484,7 +525,7 @@ int cuEventQuery(void* event) {
 int cuEventDestroy_v2(void* event) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  if (all.checked("cuEventDestroy") < 0) return kInvalidContext;
+  if (all.checked("cuEventDestroy") == nullptr) return kInvalidContext;
   const Event* found = all.find_event(event);
   if (found == nullptr) return all.breach(kInvalidValue, "an event was destroyed that does not exist");
   if (found->happened != found->recorded)
@@ -496,7 +537,7 @@ int cuEventDestroy_v2(void* event) {
 int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  if (all.checked("cuMemHostAlloc") < 0) return kInvalidContext;
+  if (all.checked("cuMemHostAlloc") == nullptr) return kInvalidContext;
   if (flags != 1) return all.breach(kInvalidValue, "pinned memory that other contexts do not know");
   if (all.making_forbidden) return all.breach(kOutOfMemory, "pinned memory was allocated after set-up");
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
@@ -508,7 +549,7 @@ int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
 int cuMemFreeHost(void* memory) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
-  if (all.checked("cuMemFreeHost") < 0) return kInvalidContext;
+  if (all.checked("cuMemFreeHost") == nullptr) return kInvalidContext;
   const auto found = all.host_memory.find(static_cast<std::byte*>(memory));
   if (found == all.host_memory.end()) return all.breach(kInvalidValue, "memory was freed that is not pinned");
   if (all.is_touched(found->first, found->second))
@@ -547,6 +588,26 @@ int cuPointerGetAttribute(void* value, int attribute, unsigned long long pointer
   } else {
     return kInvalidValue;
   }
+  return kDone;
+}
+
+int cuMemRetainAllocationHandle(unsigned long long* handle, void* address) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  std::byte* begin = nullptr;
+  const DeviceMemory* memory = all.find_device(static_cast<std::byte*>(address), 1, &begin);
+  if (memory == nullptr || memory->of != PretendedCuda::MemoryOf::kNoContext) return kInvalidValue;
+  ++all.allocations_retained;
+  *handle = reinterpret_cast<std::uintptr_t>(begin);
+  return kDone;
+}
+
+int cuMemRelease(unsigned long long) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (all.allocations_retained == 0)
+    return all.breach(kInvalidValue, "an allocation was released that was not retained");
+  --all.allocations_retained;
   return kDone;
 }
 

@@ -24,22 +24,25 @@ struct PretendedCudaOptions {
   int gpus = 1;
   bool starts = true;
   bool gpu_direct_rdma = false, dma_buf = false;
+  bool contexts = true;  ///< others than the primary one can be made
   PretendedPace pace = PretendedPace::kRandom;
   std::uint64_t seed = 1;
 };
 
 /// What the caller holds still.
 struct PretendedCudaHoldings {
-  int contexts = 0, streams = 0, events = 0, host_allocations = 0;
+  int contexts = 0, streams = 0, events = 0, host_allocations = 0, allocations = 0;
   std::size_t host_bytes = 0;
 };
 
 /// The driver of the process. Threads: any.
 ///
-/// Rules: every call but those that need no context finds the primary context of the right GPU pushed on its
+/// Rules: every call but those that need no context finds a context of the right GPU pushed on its
 /// thread, and the thread's capture mode relaxed; both are as before when the thread is asked; copies go on
-/// non-blocking streams of the GPU whose memory it is, between that and pinned memory alone; pinned memory,
-/// streams and events are not made while `forbid_making` is on; nothing is freed that a queued copy touches.
+/// non-blocking streams of the GPU whose memory it is, between that and pinned memory alone; memory that
+/// belongs to the primary context is copied in that; while the program's own calls wait, none is made in the
+/// primary context; pinned memory, streams and events are not made while `forbid_making` is on; nothing is
+/// freed that a queued copy touches.
 class PretendedCuda {
  public:
   static PretendedCuda& instance();
@@ -48,8 +51,9 @@ class PretendedCuda {
   void reset(const PretendedCudaOptions& options = {});
   void set_pace(PretendedPace pace);
 
-  /// Device memory of `gpu`, page-aligned and full of a pattern.
-  std::byte* allocate(std::size_t bytes, int gpu = 0);
+  enum class MemoryOf : std::uint8_t { kNoContext, kPrimaryContext };
+  /// Device memory of `gpu`, page-aligned and full of a pattern: of cuMemCreate, or of cuMemAlloc.
+  std::byte* allocate(std::size_t bytes, int gpu = 0, MemoryOf of = MemoryOf::kNoContext);
   void release(std::byte* memory);
   /// Device memory as a kernel reads and writes it; the range lies in one allocation.
   void write(std::byte* device, std::span<const std::byte> bytes);
@@ -57,6 +61,9 @@ class PretendedCuda {
 
   /// From now on making pinned memory, streams, or events is a breach, or no longer.
   void forbid_making(bool forbidden);
+  /// From now on a call in the primary context would wait, as where the program frees memory while a kernel
+  /// runs: a breach.
+  void let_program_wait(bool waits);
   /// From now on every copy and question for an event fails with this result of CUDA, and what was queued is
   /// not carried out, as in a context that is lost; 0: no longer.
   void fail_with(int result);

@@ -307,7 +307,7 @@ inline double attention_relative(Element e) {
   return e == Element::kBfloat16 ? 1.0 / 64 : 1e-5;
 }
 inline double attention_share(Element e) {
-  return e == Element::kBfloat16 ? 1.0 / 64 : 1e-5;
+  return e == Element::kBfloat16 ? 1.0 / 64 : 2e-5;
 }
 
 inline Case attention_case(Element e, std::size_t rows, std::size_t context, std::size_t heads,
