@@ -147,8 +147,7 @@ Outcome StagedConnection::test(transport::Request* request, std::size_t& bytes) 
   auto& message = *static_cast<Message*>(request);
   if (message.state != Message::State::kDone) progress();
   const bool done = message.state == Message::State::kDone;
-  // The buffer of a failed message is the caller's again only once no copy touches it.
-  if (!done && (!failed() || message.copies > 0)) return Outcome::kPending;
+  if (!done && !is_lost(message)) return Outcome::kPending;
   Stream& stream = message.is_send ? sends_ : receives_;
   bytes = done ? message.moved : 0;
   message.state = Message::State::kFree;
@@ -157,11 +156,17 @@ Outcome StagedConnection::test(transport::Request* request, std::size_t& bytes) 
   return done ? Outcome::kDone : Outcome::kFailed;
 }
 
+/// Whether nothing can end the message any more, and no copy touches its buffer, so that this is the caller's
+/// again.
+bool StagedConnection::is_lost(const Message& message) const noexcept {
+  if (!failed() || message.copies > 0) return false;
+  return error_ || message.is_send || (receives_.over && !message.whole);
+}
+
 bool StagedConnection::progress() noexcept {
   asked_beneath_ = false;
   bool moved = retire_sends();
   moved |= retire_receives();
-  if (failed()) return moved;
   moved |= take_arrivals();
   moved |= cut_sends();
   moved |= hand_over_sends();
@@ -216,7 +221,7 @@ void StagedConnection::finish_if_over(Stream& stream, Message& message) noexcept
 }
 
 void StagedConnection::fail_with(Cause cause, std::string_view text) noexcept {
-  if (failed()) return;
+  if (error_) return;
   error_.emplace(cause,
                  fmt::format("staged {}: {}", transport::describe(route_.transport, route_, {}), text));
 }

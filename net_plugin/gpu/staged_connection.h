@@ -125,6 +125,7 @@ class StagedConnection final : public transport::Connection {
   struct Stream {
     std::array<Slot, kMostPieces> slots;
     std::uint64_t oldest = 0, next = 0, end = 0;
+    bool over = false;  ///< the transport has failed, and said so of one of its pieces
     FreePieces own;
     Queue queue;
     std::vector<Message> messages;
@@ -151,6 +152,7 @@ class StagedConnection final : public transport::Connection {
   bool place(Slot& slot) noexcept;
   bool expect_pieces() noexcept;
   std::size_t pieces_wanted() const noexcept;
+  bool is_lost(const Message& message) const noexcept;
   void drain_copies() noexcept;
   void fail_with(Cause cause, std::string_view text) noexcept;
   bool failed() const noexcept { return error_.has_value() || beneath_->error() != nullptr; }

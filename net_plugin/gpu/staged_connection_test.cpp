@@ -315,6 +315,33 @@ TEST_F(StagedConnections, MemoryOfNoContextIsCopiedWhileTheProgramsOwnCallsWait)
   EXPECT_EQ(logged_, "");
 }
 
+TEST_F(StagedConnections, WhatCameBeforeThePeerClosedIsReceivedThoughItsCopiesTakeLonger) {
+  PretendedCudaOptions options;
+  options.seed = test_seed();
+  options.pace = PretendedPace::kNever;
+  start(options, std::size_t{64} << 20, 1);
+  auto ends = connect(tcp());
+  constexpr std::size_t kBytes = 3 * kPieceBytes + 100;
+  Buffer from(*ends.from, kBytes, false), to(*ends.to, kBytes, true), more(*ends.to, 8, true);
+  const auto bytes = data(kBytes);
+  from.write(bytes);
+  auto* receive = ends.to->post_receive(to.span(), to.memory());
+  auto* never = ends.to->post_receive(more.span(), more.memory());
+  finish(*ends.from, ends.from->post_send(from.span(), from.memory()), kBytes, ends.to.get());
+  ends.from.reset();
+  for (auto deadline = soon(); ends.to->error() == nullptr; ends.to->progress())
+    ASSERT_FALSE(deadline.passed());
+  std::size_t moved = 0;
+  EXPECT_EQ(ends.to->test(receive, moved), Outcome::kPending) << "its copies are under way";
+  cuda().set_pace(PretendedPace::kRandom);
+  finish(*ends.to, receive, kBytes);
+  EXPECT_TRUE(to.read() == bytes);
+  auto outcome = Outcome::kPending;
+  for (auto deadline = soon(); outcome == Outcome::kPending; outcome = ends.to->test(never, moved))
+    ASSERT_FALSE(deadline.passed());
+  EXPECT_EQ(outcome, Outcome::kFailed);
+}
+
 TEST_F(StagedConnections, CopiesInTheProgramsContextAreToldOnceWithWhatAvoidsThem) {
   for (const bool contexts : {true, false}) {
     logged_.clear();

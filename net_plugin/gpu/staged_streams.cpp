@@ -18,7 +18,8 @@ std::string copy_failed(const Copier& copier, bool is_send, const Copy& copy, st
 
 }  // namespace
 
-/// Ends the oldest pieces that the transport has done with. After a failure only copies end.
+/// Ends the oldest pieces that the transport has done with, also before it failed; of others only the copies
+/// then.
 bool StagedConnection::retire_sends() noexcept {
   if (failed()) {
     for (std::uint64_t number = sends_.next; number < sends_.end; ++number) {
@@ -27,15 +28,15 @@ bool StagedConnection::retire_sends() noexcept {
       slot.state = PieceState::kReady;
       --slot.message->copies;
     }
-    return false;
   }
   bool moved = false;
-  while (sends_.oldest < sends_.next) {
+  while (sends_.oldest < sends_.next && !error_ && !sends_.over) {
     Slot& slot = sends_.at(sends_.oldest);
     std::size_t bytes = 0;
     asked_beneath_ = true;
     const Outcome outcome = beneath_->test(slot.beneath, bytes);
-    if (outcome == Outcome::kPending || outcome == Outcome::kFailed) break;
+    sends_.over = outcome == Outcome::kFailed;
+    if (outcome != Outcome::kDone) break;
     if (slot.piece != nullptr) put(sends_, slot.piece);
     slot.state = PieceState::kFree;
     ++sends_.oldest;
@@ -119,7 +120,7 @@ bool StagedConnection::retire_receives() noexcept {
       --slot.message->pieces;
       if (copy == Copy::State::kFailed) {
         fail_with(Cause::kSystem, copy_failed(*slot.copier, false, slot.piece->copy, slot.bytes));
-      } else if (!failed()) {
+      } else if (!error_) {
         finish_if_over(receives_, *slot.message);
       }
     }
@@ -131,19 +132,24 @@ bool StagedConnection::retire_receives() noexcept {
   return moved;
 }
 
-/// Puts what has come where it belongs, as far as receives are posted.
+/// Puts what has come where it belongs, as far as receives are posted; also what came before the transport
+/// failed, as it does where the peer closes behind its last message.
 bool StagedConnection::take_arrivals() noexcept {
   bool moved = false;
-  for (; receives_.next < receives_.end && !failed(); ++receives_.next) {
+  for (; receives_.next < receives_.end && !error_ && !receives_.over; ++receives_.next) {
     Slot& slot = receives_.at(receives_.next);
     if (slot.state == PieceState::kReceiving) {
       asked_beneath_ = true;
-      if (beneath_->test(slot.beneath, slot.bytes) != Outcome::kDone) break;
+      if (const Outcome outcome = beneath_->test(slot.beneath, slot.bytes); outcome != Outcome::kDone) {
+        receives_.over = outcome == Outcome::kFailed;
+        break;
+      }
       slot.state = PieceState::kArrived;
     }
     if (receives_.queue.first == nullptr || !place(slot)) break;
     moved = true;
   }
+  if (receives_.next == receives_.end && beneath_->error() != nullptr) receives_.over = true;
   return moved;
 }
 
