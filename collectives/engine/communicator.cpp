@@ -60,34 +60,43 @@ void Communicator::wait(Work work) {
 }
 
 bool Communicator::test(Work work) {
-  progress();
+  state_->poll([&] { return state_->messages->done(work); });
   if (!state_->messages->done(work)) return false;
   state_->messages->redeem(work);
   return true;
 }
 
 void Communicator::progress() {
-  state_->require_usable();
-  if (!state_->mesh) {
-    state_->messages->progress();
+  state_->poll([] { return false; });
+}
+
+void Communicator::State::poll(const std::function<bool()>& done) {
+  require_usable();
+  if (!mesh) {
+    messages->progress();
     return;
   }
   const auto what = [] { return std::string("progress"); };
   try {
-    state_->turn();
+    polls_moved |= turn();
   } catch (const Error& error) {
-    state_->fail_all_ranks(error.cause(), error.what());
+    fail_all_ranks(error.cause(), error.what());
   }
-  state_->check_failures(what);
+  if (done()) return;
+  check_failures(what);
   // Callers that poll by test() shall learn of other ranks' failures too, but not by a system call each time.
   constexpr std::uint64_t kEvery = 64;
-  if (++state_->polls % kEvery != 0) return;
-  state_->check_other_ranks(what);
+  if (++polls % kEvery != 0) return;
+  const TimePoint now = options.router.clock->now();
+  if (polls_moved) polls_idle_since = now;
+  polls_moved = false;
+  check_host(what);
+  check_other_ranks(polls_idle_since, what);
   try {
-    state_->mesh->progress();
-    state_->mesh->check_awaited();
+    mesh->progress();
+    mesh->check_awaited();
   } catch (const Error& error) {
-    state_->fail_all_ranks(error.cause(), error.what());
+    fail_all_ranks(error.cause(), error.what());
   }
 }
 

@@ -78,7 +78,8 @@ class Communicator {
   /// The hosts and clusters of all ranks, by rank.
   const std::vector<Member>& members() const noexcept;
 
-  /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
+  /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null. It
+  /// returns once all of these communicators are made, or could not be.
   std::unique_ptr<Communicator> split(int color, int key);
 
   // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
@@ -145,6 +146,9 @@ class Communicator {
   explicit Communicator(std::unique_ptr<State> state);
 
  private:
+  /// What the `number`th split() makes of those ranks, by its own order.
+  std::unique_ptr<State> make_child(int number, int color, const std::vector<int>& ranks) const;
+
   std::unique_ptr<State> state_;
 };
 

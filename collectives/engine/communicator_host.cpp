@@ -24,8 +24,8 @@ void pause() noexcept {
 
 bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
   if (key.problem.bytes() > options.tuning.host_bytes) return false;
-  if (host->standing() == HostGroup::Standing::kForming) {
-    wait_until([this] { return host->standing() != HostGroup::Standing::kForming; },
+  if (host->look() == HostGroup::Standing::kForming) {
+    wait_until([this] { return host->look() != HostGroup::Standing::kForming; },
                [] { return std::string("waiting for the other ranks of this host"); });
   }
   if (host->standing() == HostGroup::Standing::kFormed) return true;
@@ -60,7 +60,7 @@ void Communicator::State::run_in_host_memory(const CollectiveCall& call, const S
 }
 
 void Communicator::State::check_host(const std::function<std::string()>& what) {
-  if (!host) return;
+  if (!host || host->standing() == HostGroup::Standing::kRefused) return;
   const auto failed = [&](int peer, std::string_view why) {
     fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
                                                members[static_cast<std::size_t>(peer)].host, why));
@@ -70,11 +70,25 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
            "it made another call: the ranks call collectives in different orders or with different "
            "counts, types or operators");
   }
-  if (const auto peer = host->ended()) failed(*peer, "its process has ended");
-  if (!host_collective->finished() && host->has_left(host_collective->awaited()) &&
-      !host_collective->progress()) {
-    failed(host_collective->awaited(), "it has left the communicator");
+  host->look_for_ended();
+  const bool forming = host->standing() == HostGroup::Standing::kForming;
+  for (int peer = 0; peer < host->size(); ++peer) {
+    const HostGroup::Absence absence = host->absence(peer);
+    if (absence == HostGroup::Absence::kNone) continue;
+    // Whoever has done its part may go. Only after it has gone is it certain how much it has done.
+    if (forming ? host->has_voted(peer) : !host_collective->owes(peer)) continue;
+    failed(peer,
+           absence == HostGroup::Absence::kLeft ? "it has left the communicator" : "its process has ended");
   }
+}
+
+std::optional<int> Communicator::State::gone_before_connecting() {
+  if (!host || host->standing() == HostGroup::Standing::kRefused) return std::nullopt;
+  if (!mesh->opening()) return std::nullopt;
+  for (int peer = 0; peer < host->size(); ++peer) {
+    if (host->absence(peer) != HostGroup::Absence::kNone && mesh->awaits(peer)) return peer;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tombolo::collectives

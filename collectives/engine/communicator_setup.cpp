@@ -2,6 +2,7 @@
 // of all others.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -248,7 +249,6 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::vector<SplitRequest> requests(static_cast<std::size_t>(size()));
   all_gather(&own, requests.data(), sizeof(SplitRequest), DataType::kInt8);
   const int number = ++parent.splits;
-  if (color < 0) return nullptr;
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     if (requests[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
@@ -256,6 +256,26 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
   });
+  std::unique_ptr<State> child;
+  std::exception_ptr failure;
+  try {
+    if (color >= 0) child = make_child(number, color, ranks);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  // Rank 0 usually keeps the store: it may not go on, and perhaps end, while others still meet there.
+  try {
+    barrier();
+  } catch (...) {
+    if (!failure) throw;
+  }
+  if (failure) std::rethrow_exception(failure);
+  return child ? std::make_unique<Communicator>(std::move(child)) : nullptr;
+}
+
+std::unique_ptr<Communicator::State> Communicator::make_child(int number, int color,
+                                                              const std::vector<int>& ranks) const {
+  const State& parent = *state_;
   auto child = std::make_unique<State>(parent.options);
   child->options.identity.size = static_cast<int>(ranks.size());
   child->options.identity.rank =
@@ -265,7 +285,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   child->server = parent.server;
   child->router = parent.router;
   child->set_up();
-  return std::make_unique<Communicator>(std::move(child));
+  return child;
 }
 
 }  // namespace tombolo::collectives

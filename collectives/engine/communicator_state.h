@@ -64,6 +64,8 @@ struct Communicator::State {
   void check_peer(int peer, std::string_view what) const;
   /// One turn of progress on everything; true if anything moved.
   bool turn();
+  /// One turn, after which it throws what has failed unless `done` returns true.
+  void poll(const std::function<bool()>& done);
   /// Makes progress, and sleeps where there is none, until `done` returns true. `what` describes the
   /// operation, for errors.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
@@ -76,11 +78,16 @@ struct Communicator::State {
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
   /// neighbour, which need not be the one that is absent.
   std::string name_ranks_not_waiting() noexcept;
-  /// Throws where a rank of the host has made another call, has left or has ended (a system call each).
+  /// Throws where a rank of the host has made another call, or has left or ended (a system call) before its
+  /// part of this one was done.
   void check_host(const std::function<std::string()>& what);
   void check_failures(const std::function<std::string()>& what);
-  /// Throws when another rank has given up, or the store has vanished.
-  void check_other_ranks(const std::function<std::string()>& what);
+  /// Throws where another rank has given up, the store has vanished, or a rank of this host is gone that was
+  /// to connect: once nothing has moved since then, and since `idle_since`, for as long as what those ranks
+  /// did before may be on its way. Returns how long that is from now at least.
+  Duration check_other_ranks(TimePoint idle_since, const std::function<std::string()>& what);
+  /// A rank of this host that has left or ended, with which there is no connection though one is wanted.
+  std::optional<int> gone_before_connecting();
   /// Sends each peer a closing message and waits a bounded time for theirs.
   void close_with_peers() noexcept;
   /// Makes every further operation throw this error.
@@ -104,7 +111,10 @@ struct Communicator::State {
   std::vector<pollfd> handles;
   Duration spin{};  ///< before sleeping
   std::uint64_t operations = 0;
-  std::uint64_t polls = 0;  ///< calls of progress()
+  std::uint64_t polls = 0;           ///< calls of poll()
+  bool polls_moved = false;          ///< since one of them last looked at the clock
+  TimePoint polls_idle_since{};      ///< when one last found that
+  std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0;
   std::string_view last_algorithm = "none";
 };

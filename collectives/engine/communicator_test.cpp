@@ -458,39 +458,6 @@ TEST(Communicator, ARankMaySendToItself) {
   }
 }
 
-TEST(Communicator, SplitsByColorAndOrdersByKey) {
-  expect_fine(run_ranks("AABBA", [](Communicator& all) {
-    // Colors 0 1 0 1 -; descending keys turn the order around.
-    const int color = all.rank() == 4 ? -1 : all.rank() % 2;
-    const auto part = all.split(color, -all.rank());
-    ASSERT_EQ(part == nullptr, all.rank() == 4);
-    if (!part) return;
-    EXPECT_EQ(part->size(), 2);
-    EXPECT_EQ(part->rank(), all.rank() < 2 ? 1 : 0);
-    std::int64_t value = all.rank();
-    part->all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
-    EXPECT_EQ(value, color == 0 ? 0 + 2 : 1 + 3);
-    EXPECT_EQ(part->members()[0].host, color == 0 ? "host2" : "host3");
-  }));
-}
-
-TEST(Communicator, PartsOfASplitAreIndependentAcrossThreads) {
-  expect_fine(run_ranks("AAAA", [](Communicator& all) {
-    const auto rows = all.split(all.rank() / 2, 0), columns = all.split(all.rank() % 2, 0);
-    const auto work = [](Communicator& one) {
-      for (int i = 0; i < 50; ++i) {
-        std::int32_t value = one.rank() + 1;
-        one.all_reduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum);
-        ASSERT_EQ(value, 3);
-      }
-    };
-    std::thread other([&] { work(*columns); });
-    work(*rows);
-    other.join();
-    all.barrier();
-  }));
-}
-
 TEST(Communicator, CountsTrafficPerPairOfNics) {
   expect_fine(run_ranks("AB", [](Communicator& all) {
     std::vector<float> data(100'000);

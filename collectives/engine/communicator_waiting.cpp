@@ -11,12 +11,15 @@ namespace tombolo::collectives {
 namespace {
 
 /// A sleeping wait wakes and checks everything at least so often, even where no descriptor is ready.
-constexpr auto kLongestSleep = std::chrono::seconds(1);
+constexpr Duration kLongestSleep = std::chrono::seconds(1);
 /// How long a rank whose deadline has passed waits for others to say that they are stuck too, and at most a
 /// deadline. Theirs may pass a little later: a kernel that probes a peer with full buffers may move some
 /// bytes once more.
 constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
+/// That another rank has given up may be known before its last messages, and those of ranks that wait for
+/// none of its, have come: they take another way, on which the kernel may have to send them again.
+constexpr Duration kLastWordsPatience = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -130,8 +133,19 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
   }
 }
 
-void Communicator::State::check_other_ranks(const std::function<std::string()>& what) {
-  switch (signal->check()) {
+Duration Communicator::State::check_other_ranks(TimePoint idle_since,
+                                                const std::function<std::string()>& what) {
+  const auto news = signal->check();
+  const auto gone = gone_before_connecting();
+  if (news == AbortSignal::News::kNone && !gone) {
+    told_at.reset();
+    return kLastWordsPatience;
+  }
+  const TimePoint now = options.router.clock->now();
+  if (!told_at) told_at = now;
+  const Duration quiet = now - std::max(*told_at, idle_since);
+  if (quiet < kLastWordsPatience) return kLastWordsPatience - quiet;
+  switch (news) {
     case AbortSignal::News::kNote:
       fail_all_ranks(signal->note().cause, what());
     case AbortSignal::News::kStoreLost:
@@ -143,12 +157,16 @@ void Communicator::State::check_other_ranks(const std::function<std::string()>& 
     case AbortSignal::News::kNone:
       break;
   }
+  fail_all_ranks(Cause::kRemote,
+                 fmt::format("{}: rank {} on host {} failed: it was gone before it had connected", what(),
+                             *gone, members[static_cast<std::size_t>(*gone)].host));
 }
 
 void Communicator::State::sleep(Duration most) {
   handles.clear();
-  const bool in_host =
-      host && (!host_collective->finished() || host->standing() == HostGroup::Standing::kForming);
+  const bool forming = host && host->standing() == HostGroup::Standing::kForming;
+  if (forming && host->look() != HostGroup::Standing::kForming) return;  // that may be what is waited for
+  const bool in_host = forming || (host && !host_collective->finished());
   if (in_host) {
     host->fall_asleep();
     if (host_collective->progress()) return host->wake_up();
@@ -203,8 +221,8 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       moved_bytes |= executor->progress_connections();
       moved_bytes |= messages->progress_connections();
       check_failures(what);
-      check_other_ranks(what);
       check_host(what);
+      const Duration patience = check_other_ranks(idle_since, what);
       if (moved_bytes) {
         idle = false;
         continue;
@@ -215,7 +233,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
                                    executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
                                    format_seconds(to_seconds(options.deadline)), name_ranks_not_waiting()));
       }
-      sleep(deadline.remaining());
+      sleep(std::min(patience, deadline.remaining()));
     }
   } catch (const Error& error) {
     if (phase == Phase::kFailed) throw;

@@ -167,8 +167,13 @@ bool Executor::progress_connections() noexcept {
   for (State& state : states_) {
     if (state.connection == nullptr || (state.sends.finished() && state.receives.finished())) continue;
     moved |= state.connection->progress();
+    const Error* error = state.connection->error();
+    if (error == nullptr) continue;
+    // The peer's last messages may have come just before its end.
+    moved |= reap(state, state.receives, false);
+    moved |= reap(state, state.sends, true);
     // A peer may die while nothing is posted to it.
-    if (const Error* error = state.connection->error()) fail(state, error->what());
+    if (!state.sends.finished() || !state.receives.finished()) fail(state, error->what());
   }
   return moved;
 }

@@ -197,6 +197,19 @@ TEST(Executor, NoticesAConnectionThatBreaks) {
   EXPECT_TRUE(mesh.executor(1).finished()) << "a dropped task is over";
 }
 
+TEST(Executor, TakesTheLastMessagesOfAPeerThatEndsRightBehindThem) {
+  MemoryMesh mesh(2);
+  Stream stream(3);
+  stream.start(mesh);
+  mesh.executor(1).progress();  // its receives are posted
+  mesh.executor(0).progress();
+  ASSERT_TRUE(mesh.executor(0).finished());
+  mesh.close(0, 1);
+  mesh.executor(1).progress_connections();
+  EXPECT_FALSE(mesh.executor(1).failure()) << mesh.executor(1).failure()->text;
+  EXPECT_TRUE(mesh.executor(1).finished());
+}
+
 TEST(Executor, ReducesWithTheTasksTypeAndOperator) {
   std::mt19937 random(test_seed());
   for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {

@@ -31,6 +31,13 @@ transport::Connection* Mesh::find(Traffic traffic, int peer) const noexcept {
   return entry(traffic, peer).connection.get();
 }
 
+bool Mesh::awaits(int peer) const noexcept {
+  return std::ranges::any_of(kAllTraffic, [&](Traffic traffic) {
+    const PeerConnection& one = entry(traffic, peer);
+    return one.wanted && !one.connection;
+  });
+}
+
 transport::Connection* Mesh::open(Traffic traffic, int peer) {
   PeerConnection& one = entry(traffic, peer);
   if (one.connection || one.wanted || closed_) return one.connection.get();

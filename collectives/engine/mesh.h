@@ -41,6 +41,8 @@ class Mesh {
   transport::Connection* find(Traffic traffic, int peer) const noexcept;
   /// Whether connections asked for by open() are still to come.
   bool opening() const noexcept { return missing_ > 0; }
+  /// Whether one with that peer is.
+  bool awaits(int peer) const noexcept;
   /// Accepts and connects (several system calls); true where a connection came to be. Throws when one cannot
   /// be made.
   bool progress();

@@ -145,8 +145,12 @@ bool PointToPoint::progress_connections() noexcept {
     transport::Connection* connection = mesh_->find(Traffic::kPointToPoint, peer);
     if (connection == nullptr) continue;
     moved |= connection->progress();
-    if (const Error* error = connection->error(); error != nullptr && !failure_)
-      failure_ = Failure{peer, error->what()};
+    const Error* error = connection->error();
+    if (error == nullptr) continue;
+    // The peer's last messages may have come just before its end.
+    moved |= progress_queue(peer, *connection, queues.receives);
+    moved |= progress_queue(peer, *connection, queues.sends);
+    if (!queues.empty() && !failure_) failure_ = Failure{peer, error->what()};
   }
   return moved;
 }

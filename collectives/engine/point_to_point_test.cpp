@@ -196,6 +196,30 @@ TEST_F(MessagesOfTwo, APeerThatClosesItsConnectionFailsTheReceive) {
       << ranks_[1]->failure()->text;
 }
 
+TEST_F(MessagesOfTwo, TheLastOfAPeerThatEndsRightBehindItArrives) {
+  std::vector<int> out{7}, in{0};
+  const Work receive = ranks_[1]->start(false, bytes_of(in), sizeof(int), 0);
+  meshes_[0]->open(Traffic::kPointToPoint, 1);
+  turn_until(
+      [&] { return meshes_[1]->find(Traffic::kPointToPoint, 0) != nullptr && !meshes_[0]->opening(); });
+  ranks_[1]->progress();  // the receive is posted
+  const Work send = ranks_[0]->start(true, bytes_of(out), sizeof(int), 1);
+  while (!ranks_[0]->done(send)) ranks_[0]->progress();
+  meshes_[0]->close_all();
+  // What a rank does that is about to sleep.
+  for (const auto deadline = Deadline::after(seconds(60)); !ranks_[1]->done(receive);) {
+    ASSERT_FALSE(deadline.passed());
+    ASSERT_FALSE(ranks_[1]->failure()) << ranks_[1]->failure()->text;
+    if (meshes_[1]->find(Traffic::kPointToPoint, 0)->error() == nullptr) {
+      std::vector<pollfd> handles;
+      ranks_[1]->append_wait_handles(handles);
+      ::poll(handles.data(), static_cast<nfds_t>(handles.size()), 20);
+    }
+    ranks_[1]->progress_connections();
+  }
+  EXPECT_EQ(in, out);
+}
+
 // The closing message of a rank that leaves has no bytes, which no other message has.
 TEST_F(MessagesOfTwo, ARankThatHasLeftIsNamedSo) {
   std::vector<int> in{0};

@@ -98,6 +98,13 @@ bool HostCollective::needs(int rank) const noexcept {
   }
 }
 
+bool HostCollective::owes(int rank) const noexcept {
+  if (finished() || rank == group_.index()) return false;
+  const std::uint64_t last = number(rounds_ - 1);
+  // The slot of the last round is free once everyone has announced the round that all_announced() asks for.
+  return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, kSlots - 1));
+}
+
 bool HostCollective::all_announced(std::uint64_t number) noexcept {
   for (; looked_ < group_.size(); ++looked_) {
     if (looked_ == group_.index() || group_.has_announced(looked_, number)) continue;

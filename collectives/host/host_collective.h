@@ -46,6 +46,8 @@ class HostCollective {
   bool progress() noexcept;
   /// The rank whose announcement is awaited.
   int awaited() const noexcept { return awaited_; }
+  /// Whether the call cannot be finished before that rank has announced more rounds than it has so far.
+  bool owes(int rank) const noexcept;
   /// Bytes written for other ranks and read from their slots, in all calls. What all ranks read is written
   /// once.
   std::uint64_t written() const noexcept { return written_; }

@@ -116,7 +116,7 @@ TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
     const auto groups = make_groups(ranks);
     std::vector<HostCollective> collectives;
     for (const auto& group : groups) {
-      ASSERT_EQ(group->standing(), HostGroup::Standing::kFormed);
+      ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
       collectives.emplace_back(*group);
     }
     for (int call = 0; call < 30; ++call) {
@@ -181,6 +181,61 @@ TEST(HostCollective, NoticesThatAnotherRankMakesAnotherCall) {
   EXPECT_EQ(first.mismatch(), 1);
   EXPECT_EQ(second.mismatch(), 0);
   EXPECT_FALSE(first.finished());
+}
+
+/// Three ranks that make one call, and who owes whom something after some turns.
+struct Owing {
+  explicit Owing(Collective collective, int root = 0) {
+    for (auto& group : groups) collectives.emplace_back(*group);
+    for (int rank = 0; rank < 3; ++rank) {
+      collectives[static_cast<std::size_t>(rank)].start({collective,
+                                                         {kCount, 1, false, root},
+                                                         DataType::kInt8,
+                                                         ReduceOp::kSum,
+                                                         in.data(),
+                                                         out.data() + rank * std::ssize(out) / 3});
+    }
+  }
+  /// To `to`, "-": nobody.
+  std::string owed_to(std::size_t to) const {
+    std::string names;
+    for (int rank = 0; rank < 3; ++rank)
+      if (collectives[to].owes(rank)) names += static_cast<char>('0' + rank);
+    return names.empty() ? "-" : names;
+  }
+
+  static constexpr std::size_t kCount = 5 * kSlotBytes;  // more rounds than there are slots
+  std::vector<std::byte> in = std::vector<std::byte>(3 * kCount), out = std::vector<std::byte>(9 * kCount);
+  std::vector<std::unique_ptr<HostGroup>> groups = make_groups(3);
+  std::vector<HostCollective> collectives;
+};
+
+TEST(HostCollective, OwesNothingOnceItHasAnnouncedWhatTheOthersNeed) {
+  Owing gather(Collective::kGather);
+  EXPECT_EQ(gather.owed_to(0), "12");
+  EXPECT_EQ(gather.owed_to(1), "02") << "its slots are used again once all have gone on";
+  while (!gather.collectives[2].finished()) {
+    gather.collectives[2].progress();
+    gather.collectives[1].progress();
+    EXPECT_EQ(gather.collectives[0].owes(2), !gather.collectives[2].finished());
+    gather.collectives[0].progress();
+  }
+  gather.groups[2]->leave();
+  for (int turn = 0; turn < 100; ++turn) {
+    gather.collectives[0].progress();
+    gather.collectives[1].progress();
+  }
+  EXPECT_TRUE(gather.collectives[0].finished() && gather.collectives[1].finished());
+  EXPECT_EQ(gather.owed_to(0), "-");
+
+  Owing broadcast(Collective::kBroadcast, 1);
+  EXPECT_EQ(broadcast.owed_to(0), "12");
+  for (int turn = 0; turn < 100; ++turn) {
+    broadcast.collectives[0].progress();
+    broadcast.collectives[1].progress();
+  }
+  EXPECT_EQ(broadcast.owed_to(0), "12") << "a rank that never comes keeps slots from being used again";
+  EXPECT_EQ(broadcast.owed_to(1), "2") << "the root waits for rank 0 no more, which has read enough";
 }
 
 }  // namespace

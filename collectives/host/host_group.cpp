@@ -67,6 +67,7 @@ void HostGroup::join(std::span<const HostCard> cards, int index) noexcept {
   std::size_t at = 0;
   try {
     members_.resize(cards.size());
+    handles_.resize(cards.size());
     for (; at < members_.size(); ++at) {
       if (static_cast<int>(at) == index) {
         members_[at].memory = own_;
@@ -87,7 +88,7 @@ void HostGroup::join(std::span<const HostCard> cards, int index) noexcept {
   ring_all(false);
 }
 
-HostGroup::Standing HostGroup::standing() noexcept {
+HostGroup::Standing HostGroup::look() noexcept {
   if (standing_ != Standing::kForming) return standing_;
   bool open = false;
   for (const Member& member : members_) {
@@ -147,13 +148,21 @@ void HostGroup::append_wait_handles(std::vector<pollfd>& handles) const {
   }
 }
 
-std::optional<int> HostGroup::ended() const noexcept {
+void HostGroup::look_for_ended() noexcept {
+  // poll() passes over the negative numbers of those who have none.
+  for (std::size_t i = 0; i < members_.size(); ++i) handles_[i] = {members_[i].process.get(), POLLIN, 0};
+  if (kernel().poll(handles_.data(), static_cast<nfds_t>(handles_.size()), 0) <= 0) return;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    if (!members_[i].process) continue;
-    pollfd handle{members_[i].process.get(), POLLIN, 0};
-    if (kernel().poll(&handle, 1, 0) > 0) return static_cast<int>(i);
+    if (handles_[i].revents == 0) continue;
+    members_[i].ended = true;
+    members_[i].process = Descriptor();  // it would end every sleep
   }
-  return std::nullopt;
+}
+
+HostGroup::Absence HostGroup::absence(int index) const noexcept {
+  const Member& member = members_[static_cast<std::size_t>(index)];
+  if (member.memory->vote.load(std::memory_order_acquire) == Vote::kLeft) return Absence::kLeft;
+  return member.ended ? Absence::kEnded : Absence::kNone;
 }
 
 void HostGroup::leave() noexcept {

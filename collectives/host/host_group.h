@@ -44,8 +44,10 @@ class HostGroup {
     kFormed,   ///< all see all
     kRefused,  ///< at least one does not: the group can never be used. All come to the same answer
   };
+  /// As of the last look().
+  Standing standing() const noexcept { return standing_; }
   /// Looks at what the others have said. kFormed and kRefused stay.
-  Standing standing() noexcept;
+  Standing look() noexcept;
 
   /// What this rank could not map; empty where it was another that could not.
   const std::string& refusal() const noexcept { return refusal_; }
@@ -66,14 +68,22 @@ class HostGroup {
   /// before it polls, and calls wake_up() afterwards.
   void fall_asleep() noexcept;
   void wake_up() noexcept;
-  /// Handles that become ready when the doorbell rings or another's process ends.
+  /// Handles that become ready when the doorbell rings or the process of another ends that lived so far.
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
-  /// A member whose process has ended, which takes a system call to find out.
-  std::optional<int> ended() const noexcept;
-  /// Whether the rank has left the group, after the last round that it announced.
-  bool has_left(int index) const noexcept {
-    return memory(index).vote.load(std::memory_order_acquire) == Vote::kLeft;
+  /// Looks whose processes have ended, in one system call.
+  void look_for_ended() noexcept;
+  /// Why a member announces no more rounds than it has. What it announced before can still be read: the
+  /// memory stays until the last rank unmaps it, and only the member itself writes there.
+  enum class Absence : std::uint8_t {
+    kNone,
+    kLeft,   ///< it said so
+    kEnded,  ///< the last look_for_ended() found that its process has ended
+  };
+  Absence absence(int index) const noexcept;
+  /// Whether the rank has said that it has, or has not, mapped the others' memory.
+  bool has_voted(int index) const noexcept {
+    return memory(index).vote.load(std::memory_order_acquire) != Vote::kOpen;
   }
   /// Tells the others that this rank announces nothing more. Afterwards only the destructor may be called.
   void leave() noexcept;
@@ -82,7 +92,8 @@ class HostGroup {
   struct Member {
     transport::shm::SharedMemory mapping;
     RankMemory* memory = nullptr;
-    transport::Descriptor process;   // a pidfd; none of this process's own ranks
+    transport::Descriptor process;  // a pidfd; none of this process's own ranks, nor once it has ended
+    bool ended = false;
     transport::Descriptor doorbell;  // for writing
   };
 
@@ -99,6 +110,7 @@ class HostGroup {
   int index_ = 0;
   Standing standing_ = Standing::kForming;
   bool asleep_ = false;
+  std::vector<pollfd> handles_;  // of look_for_ended()
   std::string refusal_;
   unsigned generation_ = transport::fork_generation();
 };

@@ -12,6 +12,7 @@
 namespace tombolo::collectives {
 namespace {
 
+using Absence = HostGroup::Absence;
 using Standing = HostGroup::Standing;
 
 std::vector<std::unique_ptr<HostGroup>> make(std::size_t ranks) {
@@ -31,9 +32,11 @@ TEST(HostGroup, IsFormedOnceEveryRankHasMappedAllOthers) {
   const auto cards = cards_of(groups);
   groups[0]->join(cards, 0);
   groups[2]->join(cards, 2);
-  EXPECT_EQ(groups[0]->standing(), Standing::kForming);
+  EXPECT_EQ(groups[0]->look(), Standing::kForming);
   groups[1]->join(cards, 1);
-  for (const auto& group : groups) EXPECT_EQ(group->standing(), Standing::kFormed);
+  EXPECT_EQ(groups[0]->standing(), Standing::kForming) << "nobody has looked";
+  for (const auto& group : groups) EXPECT_EQ(group->look(), Standing::kFormed);
+  EXPECT_EQ(groups[0]->standing(), Standing::kFormed);
 }
 
 TEST(HostGroup, IsRefusedByAllWhereOneCannotBeMapped) {
@@ -42,7 +45,7 @@ TEST(HostGroup, IsRefusedByAllWhereOneCannotBeMapped) {
     auto cards = cards_of(groups);
     spoil(cards[1]);
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i]->join(cards, static_cast<int>(i));
-    for (const auto& group : groups) EXPECT_EQ(group->standing(), Standing::kRefused);
+    for (const auto& group : groups) EXPECT_EQ(group->look(), Standing::kRefused);
     EXPECT_EQ(groups[0]->refusal().find("rank 1: "), 0U) << groups[0]->refusal();
     EXPECT_TRUE(groups[1]->refusal().empty());
   };
@@ -53,6 +56,7 @@ TEST(HostGroup, IsRefusedByAllWhereOneCannotBeMapped) {
   without([](HostCard& card) { card.process = 0x7ffffff0; });
 }
 
+/// Or the process of another has ended.
 bool doorbell_rings(const HostGroup& group) {
   std::vector<pollfd> handles;
   group.append_wait_handles(handles);
@@ -79,7 +83,8 @@ TEST(HostGroup, WakesOnlyWhoSleeps) {
   groups[0]->fall_asleep();
   groups[1]->leave();
   EXPECT_TRUE(doorbell_rings(*groups[0]));
-  EXPECT_TRUE(groups[0]->has_left(1));
+  EXPECT_EQ(groups[0]->absence(1), Absence::kLeft);
+  EXPECT_EQ(groups[1]->absence(0), Absence::kNone);
 }
 
 /// What `of` writes is all that the child says before it sleeps for good.
@@ -103,12 +108,25 @@ TEST(HostGroup, NoticesThatAProcessHasEnded) {
   const auto own = HostGroup::create();
   const std::array cards{own->card(), card};
   own->join(cards, 0);
-  EXPECT_EQ(own->standing(), Standing::kForming);
-  EXPECT_FALSE(own->ended());
+  EXPECT_EQ(own->look(), Standing::kForming);
+  const auto absence = [&] {
+    own->look_for_ended();
+    return own->absence(1);
+  };
+  EXPECT_EQ(absence(), Absence::kNone);
+  EXPECT_FALSE(own->has_voted(1));
+  EXPECT_FALSE(doorbell_rings(*own));
   kill(child, SIGKILL);
   pollfd none{-1, 0, 0};
-  for (int waited = 0; !own->ended() && waited < 2000; ++waited) poll(&none, 1, 5);
-  EXPECT_EQ(own->ended(), 1);
+  bool woken = false;
+  for (int waited = 0; !woken && waited < 2000; ++waited) {
+    poll(&none, 1, 5);
+    woken = doorbell_rings(*own);
+  }
+  EXPECT_TRUE(woken) << "by the end of the process";
+  EXPECT_EQ(absence(), Absence::kEnded);
+  EXPECT_FALSE(doorbell_rings(*own)) << "a known end wakes nobody";
+  EXPECT_EQ(absence(), Absence::kEnded);
   waitpid(child, nullptr, 0);
   close(ends[0]);
   close(ends[1]);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,12 +23,17 @@ class TestTimer {
  public:
   /// Throws kSystem where the kernel gives no timer.
   explicit TestTimer(const Clock* clock);
-  void begin(const Deadline& whole);
+  /// Allows a part of the time that is left for the whole set-up.
+  void begin(const Deadline& whole) { begin(std::min(kTestTime, whole.remaining() / 2)); }
+  void begin(Duration allowed);
   bool passed() const noexcept { return clock_->now() >= until_; }
   Duration allowed() const noexcept { return allowed_; }
   int descriptor() const noexcept { return timer_.get(); }
 
  private:
+  // A path on which the test takes longer is taken for dead, so that time is left to try another way.
+  static constexpr Duration kTestTime = std::chrono::seconds(10);
+
   const Clock* clock_;
   Duration allowed_{};
   TimePoint until_{};
@@ -56,6 +62,14 @@ class ChannelSetUp : public Connecting {
         means_(means),
         due_(channel_.connecting ? Kind::kAnswer : Kind::kOffer),
         timer_(channel_.clock) {}
+
+  /// What a backend throws where something of the peer's is not where the peer says: the peer may be another
+  /// process, or go away this very moment. Which one it is its end of the channel tells, which a peer that
+  /// goes closes before it takes away what the other end looks at.
+  class NotThere : public Error {
+   public:
+    explicit NotThere(const std::string& what) : Error(Cause::kUnsupported, what) {}
+  };
 
   /// Takes a message of the kind that was due; returns the kind that is due next. The peer is told the text
   /// of what this throws.
@@ -106,8 +120,12 @@ class ChannelSetUp : public Connecting {
   }
   void take(const Message& message);
 
+  /// Within this time the end of the channel is heard of on one host, however busy that is.
+  static constexpr Duration kLastWordTime = std::chrono::milliseconds(20);
+
   std::string means_;
-  Kind due_;  // what the other end says next
+  Kind due_;                           // what the other end says next
+  std::optional<NotThere> not_there_;  // why this end is to give up, unless the peer goes meanwhile
   bool testing_ = false, proved_ = false, peer_proved_ = false;
   TestTimer timer_;
   sockets::MessageReader reader_;
@@ -118,10 +136,11 @@ template <typename Message>
 std::unique_ptr<Connection> ChannelSetUp<Message>::poll() {
   for (;;) {
     write();
-    if (testing_) watch_test();
+    if (testing_ && !not_there_) watch_test();
     if (proved_ && peer_proved_) break;
     const sockets::Step step = reader_.read(socket(), Message::kBytes);
     if (step == sockets::Step::kAgain) {
+      if (not_there_ && timer_.passed()) give_up(not_there_->cause(), not_there_->what());
       if (channel_.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
       return nullptr;
     }
@@ -132,8 +151,12 @@ std::unique_ptr<Connection> ChannelSetUp<Message>::poll() {
     reader_.clear();
     if (message.kind == Kind::kRefusal)
       fail(Cause::kUnsupported, "{}: the peer says: {}", description_, message.reason);
+    if (not_there_) continue;
     try {
       take(message);
+    } catch (const NotThere& error) {
+      not_there_ = error;
+      timer_.begin(kLastWordTime);
     } catch (const Error& error) {
       give_up(error.cause(), error.what());
     }
@@ -159,8 +182,8 @@ void ChannelSetUp<Message>::take(const Message& message) {
 
 template <typename Message>
 void ChannelSetUp<Message>::append_wait_handles(std::vector<pollfd>& handles) const {
-  const bool look_again = testing_ && append_test_handles(handles);
-  if (testing_ && !proved_) handles.push_back({timer_.descriptor(), POLLIN, 0});
+  const bool look_again = testing_ && !not_there_ && append_test_handles(handles);
+  if ((testing_ && !proved_) || not_there_) handles.push_back({timer_.descriptor(), POLLIN, 0});
   // The channel can always be written, so that polling for that ends the sleep at once.
   handles.push_back({socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0});
 }

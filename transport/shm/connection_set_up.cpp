@@ -1,5 +1,7 @@
 #include "transport/shm/connection_set_up.h"
 
+#include <sys/socket.h>
+
 #include "base/error.h"
 #include "transport/kernel.h"
 #include "transport/sockets/secret.h"
@@ -12,6 +14,11 @@ ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, Fetch fetch)
   if (!channel_.connecting) return;
   agreed_.mapping = Mapping::create(file_);
   say(mine(Kind::kOffer));
+}
+
+ConnectionSetUp::~ConnectionSetUp() {
+  // This comes before the memory goes that the peer looks at: see NotThere. Afterwards make() has the socket.
+  if (channel_.socket) kernel().shutdown(channel_.socket.get(), SHUT_RDWR);
 }
 
 SetUpMessage ConnectionSetUp::mine(Kind kind) const {
@@ -29,7 +36,7 @@ SetUpMessage ConnectionSetUp::mine(Kind kind) const {
 void ConnectionSetUp::meet(const SetUpMessage& peer) {
   const auto process = static_cast<std::int64_t>(peer.process);
   if (const std::string why = why_not_the_peer(channel_.socket.get(), process); !why.empty())
-    fail(Cause::kUnsupported, "{}", why);
+    throw NotThere(why);
   agreed_.peer = PeerMemory(process, peer.witness, nonce_);
   agreed_.witness.keep(peer.nonce);
 }
@@ -50,7 +57,12 @@ ConnectionSetUp::Kind ConnectionSetUp::hear(const SetUpMessage& message) {
 
 void ConnectionSetUp::hear_proof(const SetUpMessage& peer) {
   if (!channel_.connecting) {
-    agreed_.mapping = Mapping::open(agreed_.peer.process(), static_cast<int>(descriptor_));
+    try {
+      agreed_.mapping = Mapping::open(agreed_.peer.process(), static_cast<int>(descriptor_));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kUnsupported) throw;
+      throw NotThere(error.what());
+    }
     if (agreed_.mapping->nonce != nonce_) fail(Cause::kUnsupported, "that is another process's segment");
     prove_after_reading();
   }
@@ -62,10 +74,9 @@ void ConnectionSetUp::hear_proof(const SetUpMessage& peer) {
 void ConnectionSetUp::prove_after_reading() {
   const auto outcome = fetch_ != Fetch::kNever ? agreed_.peer.verify() : PeerMemory::Outcome::kForbidden;
   if (outcome == PeerMemory::Outcome::kNotThePeer) {
-    fail(
-        Cause::kUnsupported,
+    throw NotThere(fmt::format(
         "the peer says to be process {}, but that process's memory does not hold what this end gave the peer",
-        agreed_.peer.process());
+        agreed_.peer.process()));
   }
   can_fetch_ = outcome == PeerMemory::Outcome::kRead;
   prove(mine(Kind::kProved));

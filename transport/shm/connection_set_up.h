@@ -14,6 +14,7 @@ class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
  public:
   /// `fetch`: how this end sends large messages, and unless it is kNever, it may read the other's memory.
   ConnectionSetUp(channel::ControlChannel channel, Fetch fetch);
+  ~ConnectionSetUp() override;
 
  private:
   Kind hear(const SetUpMessage& message) override;

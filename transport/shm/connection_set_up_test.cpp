@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 
 #include "base/error.h"
 #include "transport/testing/control_channels.h"
+#include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/socket_pair.h"
 #include "transport/testing/test_messages.h"
 
@@ -193,6 +195,87 @@ TEST_F(ShmSetUp, ANonceThatIsNotWhereThePeerSaysIsRefused) {
     if (!gone) kept_[3] ^= std::byte{1};
     say(proof(true));
     test::expect_in(why_given_up(*right), "does not hold what this end gave the peer");
+  }
+}
+
+// Both ends of a process that goes and those of another process are not where the peer says.
+TEST_F(ShmSetUp, APeerThatGoesAwayMeanwhileIsToldFromAnotherProcess) {
+  const auto expect_remote = [&](ConnectionSetUp& tested) {
+    EXPECT_EQ(tested.poll(), nullptr) << "it may be the peer, and go";
+    std::vector<pollfd> handles;
+    tested.append_wait_handles(handles);
+    EXPECT_EQ(::poll(handles.data(), static_cast<nfds_t>(handles.size()), 10'000), 1) << "a timer runs";
+    socket_ = Descriptor();
+    try {
+      tested.poll();
+      ADD_FAILURE() << "it went on";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote) << error.what();
+      test::expect_in(error.what(), "the peer closed the control channel");
+    }
+  };
+  {
+    auto right = answered(offer());
+    kept_ = {};
+    say(proof(true));
+    expect_remote(*right);
+  }
+  {
+    auto right = answered(offer());
+    file_ = Descriptor();
+    say(proof(true));
+    expect_remote(*right);
+  }
+  auto right = begin(false, true, true);
+  SetUpMessage message = offer();
+  message.process = 0x7fff'fff0;
+  say(message);
+  expect_remote(*right);
+}
+
+TEST_F(ShmSetUp, APeerThatSaysWhyItGoesIsBelieved) {
+  auto right = answered(offer());
+  kept_ = {};
+  say(proof(true));
+  say(SetUpMessage::refusal("I may not"));
+  try {
+    right->poll();
+    ADD_FAILURE() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported) << error.what();
+    test::expect_in(error.what(), "the peer says: I may not");
+  }
+}
+
+TEST_F(ShmSetUp, EndsTheChannelBeforeItTakesAwayWhatThePeerLooksAt) {
+  class Ending final : public test::ForwardingKernel {
+   public:
+    explicit Ending(const std::function<void()>& shuts) : shuts_(shuts) {}
+    int shutdown(int socket, int how) noexcept override {
+      shuts_();
+      return ForwardingKernel::shutdown(socket, how);
+    }
+
+   private:
+    const std::function<void()>& shuts_;
+  };
+  int shuts = 0;
+  const std::function<void()> look = [&] {
+    ++shuts;
+    EXPECT_TRUE(they_keep_ours());
+  };
+  Ending kernel(look);
+  const KernelInPlace in_place(kernel);
+  for (const bool proved : {false, true}) {
+    auto right = answered(offer());
+    if (proved) {
+      file_ = Descriptor();
+      say(proof(true));
+      EXPECT_EQ(right->poll(), nullptr);
+    }
+    shuts = 0;
+    right.reset();
+    EXPECT_EQ(shuts, 1);
   }
 }
 
