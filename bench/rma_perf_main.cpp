@@ -108,7 +108,7 @@ class Rma {
     succeed(table_->connect(nullptr, places.data(), 2, static_cast<int>(rank), listening, &group_),
             "connect");
     succeed(table_->closeListen(listening), "closeListen");
-    abi::ncclRmaConfig_v15_t config{1, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
+    abi::ncclRmaConfig_v15_t config{1, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF, 1};
     succeed(table_->createContext(group_, &config, &rma_), "createContext");
     succeed(table_->regMrSym(group_, memory_.data(), memory_.size() * 8, abi::NCCL_PTR_HOST, 0, &window_),
             "regMrSym");
