@@ -1,6 +1,7 @@
 // Measures the plugin's one-sided operations beside its isend and irecv, through NCCL's tables, between two
 // processes of one host: half a round trip of a put with a signal, and the rate of puts.
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,14 +10,19 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <new>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "bench/channels.h"
 #include "net_plugin/abi/rma.h"
@@ -30,11 +36,42 @@ namespace abi = net_plugin::abi;
 constexpr std::size_t kLargest = std::size_t{1} << 20;
 constexpr std::size_t kSlots = 8;  // as many messages are under way
 
+constexpr std::array<std::size_t, 2> kTrips{8, 8192};  // bytes of the messages of round trips
+
 struct Plan {
   std::string plugin = TOMBOLO_NET_PLUGIN_PATH;
   std::vector<std::string> transports{"tcp", "shm"};
   int trips = 2000;
   int puts = 512;
+  std::string json;
+};
+
+/// Of isend with irecv, and of put.
+struct Pair {
+  double two_sided = 0, one_sided = 0;
+};
+/// Of one transport.
+struct Figures {
+  std::array<Pair, kTrips.size()> half_round_trip_seconds;
+  Pair bytes_per_second;  // of messages of kLargest
+};
+
+/// Written by a process of the measurement, read by its parent.
+class SharedFigures {
+ public:
+  SharedFigures() {
+    void* mapped =
+        ::mmap(nullptr, sizeof(Figures), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) fail_errno(errno, "memory for the figures");
+    figures_ = new (mapped) Figures;
+  }
+  ~SharedFigures() { ::munmap(figures_, sizeof(Figures)); }
+  SharedFigures(const SharedFigures&) = delete;
+  SharedFigures& operator=(const SharedFigures&) = delete;
+  Figures& operator*() const { return *figures_; }
+
+ private:
+  Figures* figures_;
 };
 
 void succeed(abi::ncclResult_t result, const char* what) {
@@ -71,7 +108,7 @@ class Rma {
     succeed(table_->connect(nullptr, places.data(), 2, static_cast<int>(rank), listening, &group_),
             "connect");
     succeed(table_->closeListen(listening), "closeListen");
-    abi::ncclRmaConfig_v15_t config{1, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
+    abi::ncclRmaConfig_v15_t config{1, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF, 1};
     succeed(table_->createContext(group_, &config, &rma_), "createContext");
     succeed(table_->regMrSym(group_, memory_.data(), memory_.size() * 8, abi::NCCL_PTR_HOST, 0, &window_),
             "regMrSym");
@@ -129,8 +166,8 @@ double seconds_of(const auto& body) {
   return to_seconds(Clock::steady().now() - begin);
 }
 
-/// One of the two processes; rank 0 prints.
-void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int control) {
+/// One of the two processes; rank 0 fills in the figures.
+void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int control, Figures& figures) {
   ::setenv("TOMBOLO_RMA", "auto", 1);
   ::setenv("TOMBOLO_TRANSPORTS", transport.c_str(), 1);
   const bool first = rank == 0;
@@ -138,13 +175,8 @@ void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int
   PluginChannels channels(load_plugin(plan.plugin, 0), 1, control);
   Rma rma(plan.plugin, rank, control);
   std::uint64_t signals = 0;
-  const auto row = [&](std::size_t size, const char* what, double two_sided, double one_sided,
-                       auto&& format) {
-    if (!first) return;
-    std::printf("%-4s %8s  %-16s %14s %14s\n", transport.c_str(), format_size(size).c_str(), what,
-                format(two_sided).c_str(), format(one_sided).c_str());
-  };
-  for (const std::size_t size : {std::size_t{8}, std::size_t{8192}}) {
+  for (std::size_t i = 0; i < kTrips.size(); ++i) {
+    const std::size_t size = kTrips[i];
     const auto message = std::span(slots).first(size);
     const auto there_and_back = [&] {
       if (first) channels.send(message);
@@ -159,16 +191,15 @@ void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int
       rma.finish(last);
     };
     const auto half = [&](const auto& trip) {
-      for (int i = 0; i < plan.trips / 10; ++i) trip();
+      for (int j = 0; j < plan.trips / 10; ++j) trip();
       meet(control);
       return seconds_of([&] {
-               for (int i = 0; i < plan.trips; ++i) trip();
+               for (int j = 0; j < plan.trips; ++j) trip();
              }) /
              plan.trips / 2;
     };
     const double two_sided = half(there_and_back), one_sided = half(put_and_back);
-    row(size, "half round trip", two_sided, one_sided,
-        [](double seconds) { return format_seconds(seconds); });
+    if (first) figures.half_round_trip_seconds[i] = {two_sided, one_sided};
   }
   Stream stream;
   stream.size = kLargest;
@@ -192,43 +223,84 @@ void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int
   meet(control);
   const double one_sided = seconds_of(puts);
   const double bytes = static_cast<double>(stream.count * kLargest);
-  row(kLargest, "8 under way", bytes / two_sided, bytes / one_sided,
-      [](double rate) { return fmt::format("{:.2f} GB/s", rate / 1e9); });
-  std::fflush(stdout);
+  if (first) figures.bytes_per_second = {bytes / two_sided, bytes / one_sided};
   meet(control);
 }
 
-int main_of(const Plan& plan) {
+/// Of one transport, between two processes. Throws where one of them fails.
+Figures measure(const Plan& plan, const std::string& transport) {
+  const SharedFigures figures;
+  std::array<int, 2> control{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control.data()) != 0)
+    fail_errno(errno, "socketpair");
+  std::array<pid_t, 2> processes{};
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    processes[rank] = ::fork();
+    if (processes[rank] < 0) fail_errno(errno, "fork");
+    if (processes[rank] != 0) continue;
+    ::close(control[1 - rank]);
+    int code = 0;
+    try {
+      run(plan, transport, rank, control[rank], *figures);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rma_perf: %s: %s\n", transport.c_str(), error.what());
+      code = 1;
+    }
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  for (const int one : control) ::close(one);
+  bool good = true;
+  for (const pid_t process : processes) {
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    good = good && status == 0;
+  }
+  if (!good) fail(Cause::kSystem, "{}: a process of the measurement has failed", transport);
+  return *figures;
+}
+
+void print(const std::string& transport, const Figures& figures) {
+  const auto row = [&](std::size_t size, const char* what, const std::string& two_sided,
+                       const std::string& one_sided) {
+    std::printf("%-4s %8s  %-16s %14s %14s\n", transport.c_str(), format_size(size).c_str(), what,
+                two_sided.c_str(), one_sided.c_str());
+  };
+  for (std::size_t i = 0; i < kTrips.size(); ++i) {
+    const Pair& half = figures.half_round_trip_seconds[i];
+    row(kTrips[i], "half round trip", format_seconds(half.two_sided), format_seconds(half.one_sided));
+  }
+  const Pair& rate = figures.bytes_per_second;
+  row(kLargest, "8 under way", fmt::format("{:.2f} GB/s", rate.two_sided / 1e9),
+      fmt::format("{:.2f} GB/s", rate.one_sided / 1e9));
+  std::fflush(stdout);
+}
+
+Json as_json(const std::vector<std::pair<std::string, Figures>>& all) {
+  const auto both = [](const Pair& pair) { return Json{{"isend", pair.two_sided}, {"put", pair.one_sided}}; };
+  Json json{{"outstanding", kSlots}};
+  for (const auto& [transport, figures] : all) {
+    for (std::size_t i = 0; i < kTrips.size(); ++i) {
+      json["latency"].push_back({{"transport", transport},
+                                 {"bytes", kTrips[i]},
+                                 {"half_round_trip_seconds", both(figures.half_round_trip_seconds[i])}});
+    }
+    json["throughput"].push_back({{"transport", transport},
+                                  {"bytes", kLargest},
+                                  {"bytes_per_second", both(figures.bytes_per_second)}});
+  }
+  return json;
+}
+
+void measure_all(const Plan& plan) {
   std::printf("%-4s %8s  %-16s %14s %14s\n", "", "bytes", "", "isend, irecv", "put");
   std::fflush(stdout);
+  std::vector<std::pair<std::string, Figures>> all;
   for (const std::string& transport : plan.transports) {
-    std::array<int, 2> control{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control.data()) != 0)
-      fail_errno(errno, "socketpair");
-    std::array<pid_t, 2> processes{};
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      processes[rank] = ::fork();
-      if (processes[rank] < 0) fail_errno(errno, "fork");
-      if (processes[rank] != 0) continue;
-      ::close(control[1 - rank]);
-      int code = 0;
-      try {
-        run(plan, transport, rank, control[rank]);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "rma_perf: %s: %s\n", transport.c_str(), error.what());
-        code = 1;
-      }
-      std::fflush(nullptr);
-      std::_Exit(code);
-    }
-    for (const int one : control) ::close(one);
-    for (const pid_t process : processes) {
-      int status = 0;
-      ::waitpid(process, &status, 0);
-      if (status != 0) return 1;
-    }
+    all.emplace_back(transport, measure(plan, transport));
+    print(transport, all.back().second);
   }
-  return 0;
+  if (!plan.json.empty()) write_text_file(plan.json, as_json(all).dump(1) + "\n");
 }
 
 }  // namespace
@@ -241,9 +313,11 @@ int main(int argc, char** argv) {
   app.add_option("--transports", plan.transports, "which transports, a comma list")->delimiter(',');
   app.add_option("--trips", plan.trips, "round trips for each size")->check(CLI::Range(10, 1'000'000));
   app.add_option("--puts", plan.puts, "messages of 1 MiB")->check(CLI::Range(1, 1'000'000));
+  app.add_option("--json", plan.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);
   try {
-    return main_of(plan);
+    measure_all(plan);
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rma_perf: %s\n", error.what());
     return 1;

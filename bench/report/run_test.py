@@ -121,6 +121,23 @@ class Run(unittest.TestCase):
         self.assertIn("no &lt;luck&gt;", page)
         self.assertEqual(len(self.drawings()), 1)
 
+    def test_one_sided_operations_have_their_table_in_the_plugins_section(self):
+        build = self.folder / "build"
+        (build / "bin").mkdir(parents=True)
+        pair = {"isend": 2e-5, "put": 3.21e-5}
+        found = {"outstanding": 8, "latency": [{"transport": "tcp", "bytes": 8, "half_round_trip_seconds": pair}],
+                 "throughput": [{"transport": "shm", "bytes": 1 << 20, "bytes_per_second": {"isend": 2e9, "put": 1.75e9}}]}
+        (build / "bin" / "found.json").write_text(json.dumps(found), encoding="utf-8")
+        program = build / "bin" / "rma_perf"
+        program.write_text('#!/bin/sh\nfor option; do file=$option; done\ncp "$(dirname "$0")/found.json" "$file"\n', encoding="utf-8")
+        program.chmod(0o755)
+        self.run_bench(build, "--quick", "--only", "rma_perf", "plugin_perf")
+        self.assertEqual(self.results()["parts"]["rma_perf"]["found"], found)
+        self.drawings()
+        page = self.page.read_text(encoding="utf-8")
+        for text in ("NCCL plugin", "half round trip, 8 B", "32.1 us", "rate, 1 MiB, 8 outstanding", "1.75 GB/s"):
+            self.assertIn(text, page)
+
     def test_lists_without_running(self):
         output = self.run_bench(self.fake_build(), "--list")
         self.assertRegex(output, r"transport_tcp +about \d+ (s|min) ")

@@ -15,6 +15,7 @@ namespace {
 namespace abi = tombolo::net_plugin::abi;
 
 // NCCL's header has names and macros that are the same.
+constexpr int kColl = abi::ncclProfileColl, kP2p = abi::ncclProfileP2p;
 constexpr int kProxyOp = abi::ncclProfileProxyOp, kProxyStep = abi::ncclProfileProxyStep;
 constexpr int kNetPlugin = abi::ncclProfileNetPlugin;
 constexpr long kIb = abi::NCCL_PROFILER_NET_TYPE_IB, kSocket = abi::NCCL_PROFILER_NET_TYPE_SOCK;
@@ -51,6 +52,11 @@ namespace {
 #define SAME_NETWORK(version)         \
   SAME_DETAIL(version, netPlugin.id); \
   SAME_DETAIL(version, netPlugin.data)
+#define SAME_COLLECTIVES(version)                                                     \
+  static_assert(offsetof(::ncclProfilerEventDescr_##version##_t, coll.func) ==        \
+                    offsetof(abi::ncclProfilerEventDescr_##version##_t, coll.func) && \
+                offsetof(::ncclProfilerEventDescr_##version##_t, p2p.func) ==         \
+                    offsetof(abi::ncclProfilerEventDescr_##version##_t, p2p.func))
 #define SAME_UPDATE(version)                                                            \
   static_assert(offsetof(::ncclProfilerEventStateArgs_##version##_t, netPlugin.data) == \
                 offsetof(abi::ncclProfilerEventStateArgs_##version##_t, netPlugin.data))
@@ -60,9 +66,11 @@ SAME_PROFILER(v1);
 #endif
 #ifdef PROFILER_V2_H_
 SAME_PROFILER(v2);
+SAME_COLLECTIVES(v2);
 #endif
 #ifdef PROFILER_V3_H_
 SAME_PROFILER(v3);
+SAME_COLLECTIVES(v3);
 SAME_NETWORK(v3);
 static_assert(int{::ncclProfileNetPlugin} == kNetPlugin);
 static_assert(NCCL_PROFILER_NET_VER_BITS == kVersionBits);
@@ -71,6 +79,7 @@ static_assert(static_cast<long>(NCCL_PROFILER_NET_TYPE_IB) == kIb &&
 #endif
 #ifdef PROFILER_V4_H_
 SAME_PROFILER(v4);
+SAME_COLLECTIVES(v4);
 SAME_NETWORK(v4);
 SAME_UPDATE(v4);
 static_assert(int{::ncclProfilerProxyStepSendPeerWait_v4} == int{abi::ncclProfilerProxyStepSendPeerWait_v4} &&
@@ -78,19 +87,23 @@ static_assert(int{::ncclProfilerProxyStepSendPeerWait_v4} == int{abi::ncclProfil
 #endif
 #ifdef PROFILER_V5_H_
 SAME_PROFILER(v5);
+SAME_COLLECTIVES(v5);
 SAME_NETWORK(v5);
 SAME_UPDATE(v5);
 #endif
 #ifdef PROFILER_V6_H_
 SAME_PROFILER(v6);
+SAME_COLLECTIVES(v6);
 SAME_NETWORK(v6);
 SAME_UPDATE(v6);
 #endif
 #ifdef PROFILER_V7_H_
 SAME_PROFILER(v7);
+SAME_COLLECTIVES(v7);
 SAME_NETWORK(v7);
 SAME_UPDATE(v7);
 #endif
+static_assert(int{::ncclProfileColl} == kColl && int{::ncclProfileP2p} == kP2p);
 static_assert(int{::ncclProfileProxyOp} == kProxyOp && int{::ncclProfileProxyStep} == kProxyStep);
 static_assert(int{::ncclProfilerProxyStepSendGPUWait} == int{abi::ncclProfilerProxyStepSendGPUWait} &&
               int{::ncclProfilerProxyStepRecvGPUWait} == int{abi::ncclProfilerProxyStepRecvGPUWait});

@@ -69,7 +69,8 @@ static_assert(sizeof(::ncclGinConfig_v13_t) == sizeof(abi::ncclRmaConfig_v13_t) 
 #endif
 #ifdef RMA_V14_H_
 SAME_RMA(ncclRma_v14_t, rmaProgress);
-static_assert(offsetof(::ncclRmaConfig_v14_t, nContexts) == offsetof(abi::ncclRmaConfig_v14_t, nContexts) &&
+static_assert(sizeof(::ncclRmaConfig_v14_t) == sizeof(abi::ncclRmaConfig_v14_t) &&
+              offsetof(::ncclRmaConfig_v14_t, nContexts) == offsetof(abi::ncclRmaConfig_v14_t, nContexts) &&
               offsetof(::ncclRmaConfig_v14_t, trafficClass) ==
                   offsetof(abi::ncclRmaConfig_v14_t, trafficClass));
 #endif

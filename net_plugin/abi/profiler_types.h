@@ -1,7 +1,7 @@
 // What all versions of NCCL's profiler interface share. NCCL fills in descriptions of events and hands over a
 // pointer, so that only the members that are read need to be where NCCL has them. The layouts of collectives'
-// descriptions differ in almost every version; Tombolo asks for none of these events and declares none of
-// them.
+// descriptions differ in almost every version; of these only the name is read, where a version's header says
+// where it is.
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,8 @@
 namespace tombolo::net_plugin::abi {
 
 /// Kinds of events: bits of the mask that init sets, and the `type` of a description.
+inline constexpr int ncclProfileColl = 1 << 1;
+inline constexpr int ncclProfileP2p = 1 << 2;
 inline constexpr int ncclProfileProxyOp = 1 << 3;
 inline constexpr int ncclProfileProxyStep = 1 << 4;
 inline constexpr int ncclProfileNetPlugin = 1 << 7;  ///< v3 and later

@@ -8,6 +8,6 @@ namespace tombolo::net_plugin::abi {
 
 using ncclProfilerEventDescr_v3_t = ncclProfilerEventDescr_v2_t;
 using ncclProfilerEventStateArgs_v3_t = ncclProfilerEventStateArgs_v2_t;
-struct ncclProfiler_v3_t : ncclProfiler_v1_t {};
+struct ncclProfiler_v3_t : ncclProfiler_v2_t {};
 
 }  // namespace tombolo::net_plugin::abi

@@ -1,5 +1,6 @@
 // Version 4 of NCCL's profiler interface. NCCL 2.27 to 2.30 look this version up. It adds what the
-// communicator is called and which rank this is, and updates of networks' events.
+// communicator is called and which rank this is, which the descriptions of collectives lose, and updates of
+// networks' events.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,26 @@
 
 namespace tombolo::net_plugin::abi {
 
-using ncclProfilerEventDescr_v4_t = ncclProfilerEventDescr_v3_t;
+struct ncclProfilerEventDescr_v4_t {
+  std::uint8_t type;
+  void* parentObj;
+  int rank;
+  union {
+    ncclProfilerEventDetail detail;
+    struct {
+      std::uint64_t seqNumber;
+      const char* func;
+    } coll;
+    struct {
+      const char* func;
+    } p2p;
+  };
+};
+
+static_assert(offsetof(ncclProfilerEventDescr_v4_t, detail) ==
+                  offsetof(ncclProfilerEventDescr_v1_t, detail) &&
+              offsetof(ncclProfilerEventDescr_v4_t, coll.func) == 32 &&
+              offsetof(ncclProfilerEventDescr_v4_t, p2p.func) == 24);
 
 union ncclProfilerEventStateArgs_v4_t {
   struct {

@@ -13,12 +13,23 @@ struct ncclProfilerEventDescr_v5_t {
   std::uint64_t type;
   void* parentObj;
   int rank;
-  ncclProfilerEventDetail detail;
+  union {
+    ncclProfilerEventDetail detail;
+    struct {
+      std::uint64_t seqNumber;
+      const char* func;
+    } coll;
+    struct {
+      const char* func;
+    } p2p;
+  };
 };
 
 static_assert(offsetof(ncclProfilerEventDescr_v5_t, parentObj) == 8 &&
               offsetof(ncclProfilerEventDescr_v5_t, rank) == 16 &&
-              offsetof(ncclProfilerEventDescr_v5_t, detail) == 24);
+              offsetof(ncclProfilerEventDescr_v5_t, detail) == 24 &&
+              offsetof(ncclProfilerEventDescr_v5_t, coll.func) == 32 &&
+              offsetof(ncclProfilerEventDescr_v5_t, p2p.func) == 24);
 
 using ncclProfilerEventStateArgs_v5_t = ncclProfilerEventStateArgs_v4_t;
 

@@ -14,6 +14,8 @@ namespace tombolo::net_plugin::abi {
 struct ncclRmaConfig_v14_t {
   int nContexts;
   int trafficClass;
+  int rankStride;  ///< operations go to every such rank alone, which Tombolo need not know: it connects when
+                   ///< asked
 };
 
 struct ncclRma_v14_t {

@@ -20,7 +20,7 @@ namespace {
 using Mode = ProfilerSettings::Mode;
 
 /// Events that a trace keeps, of 64 bytes each; later ones are counted.
-constexpr std::size_t kTraceEvents = 1 << 18;
+constexpr std::size_t kTraceEvents = 1 << 19;
 
 /// What all communicators of the process share.
 struct Process final : transport::SeriesSource {
@@ -65,7 +65,8 @@ std::string shown_name(const CommunicatorInfo& info) {
 void write_trace(const Process& process, const Log& log) {
   const transport::report::Reporter reporter{own_host_name(), ::getpid()};
   write_text_file(process.settings.path, transport::report::to_chrome_trace(*process.tracer, reporter));
-  log.info("profiler: wrote {} messages to {}{}", process.tracer->events().size(), process.settings.path,
+  log.info("profiler: wrote {} messages and waits to {}{}", process.tracer->events().size(),
+           process.settings.path,
            process.tracer->dropped() > 0 ? fmt::format(", {} more came", process.tracer->dropped()) : "");
 }
 
@@ -81,7 +82,7 @@ abi::ncclResult_t init(void** context, int* mask, const CommunicatorInfo& info,
     if (shared == nullptr) return;
     auto made =
         std::make_unique<Communicator>(Communicator{*shared, log, shared->profile.open(shown_name(info))});
-    *mask = abi::ncclProfileProxyOp | abi::ncclProfileProxyStep |
+    *mask = abi::ncclProfileColl | abi::ncclProfileP2p | abi::ncclProfileProxyOp | abi::ncclProfileProxyStep |
             (network_events ? abi::ncclProfileNetPlugin : 0);
     if (network_events) own_profiler_listens = true;
     *context = made.release();
@@ -97,11 +98,21 @@ abi::ncclResult_t finalize(void* context) noexcept {
     const Profile::Rows rows = shared.profile.close(communicator->number);
     if (shared.settings.mode == Mode::kMeters) {
       for (const auto& [key, row] : rows) communicator->log.info("profiler: {}", describe(key, row));
+      for (const std::string& line : describe_collectives(rows)) communicator->log.info("profiler: {}", line);
     }
     if (shared.profile.communicators() > 0) return;
     own_profiler_listens = false;
     if (shared.tracer) write_trace(shared, communicator->log);
   });
+  return abi::ncclSuccess;
+}
+
+abi::ncclResult_t start_collective(void* context, void** event, const char* name) noexcept {
+  *event = nullptr;
+  if (context == nullptr) return abi::ncclSuccess;
+  auto& communicator = *static_cast<Communicator*>(context);
+  guarded(communicator.log, "profiler startEvent",
+          [&] { *event = communicator.process.profile.start_collective(name); });
   return abi::ncclSuccess;
 }
 
@@ -115,8 +126,8 @@ abi::ncclResult_t start(void* context, void** event, std::uint64_t type, void* p
   guarded(communicator.log, "profiler startEvent", [&] {
     if (type == abi::ncclProfileProxyOp) {
       const auto& operation = detail.proxyOp;
-      *event = profile.start_operation(communicator.number,
-                                       {rank, operation.peer, operation.channelId, operation.isSend != 0});
+      *event = profile.start_operation(
+          communicator.number, {rank, operation.peer, operation.channelId, operation.isSend != 0}, parent);
     } else if (type == abi::ncclProfileProxyStep) {
       *event = profile.start_step(around);
     } else if (type == abi::ncclProfileNetPlugin && detail.netPlugin.id == kOwnEventId) {

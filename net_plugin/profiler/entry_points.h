@@ -19,9 +19,12 @@ struct CommunicatorInfo {
 /// Sets the mask to the events that TOMBOLO_PROFILER needs, which is 0 where it is not set; the context is
 /// null then. `network_events` says whether this version of the interface has them.
 abi::ncclResult_t init(void** context, int* mask, const CommunicatorInfo& info, bool network_events) noexcept;
-/// Logs the communicator's sums, or writes the trace when it is the last one.
+/// Logs the communicator's sums by row and by kind of collective, or writes the trace when it is the last
+/// one.
 abi::ncclResult_t finalize(void* context) noexcept;
 
+/// An event of a collective, or of a send or receive, by its name in NCCL.
+abi::ncclResult_t start_collective(void* context, void** event, const char* name) noexcept;
 abi::ncclResult_t start(void* context, void** event, std::uint64_t type, void* parent, int rank,
                         const abi::ncclProfilerEventDetail& detail) noexcept;
 abi::ncclResult_t stop(void* event) noexcept;

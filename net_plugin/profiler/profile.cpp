@@ -8,6 +8,9 @@
 namespace tombolo::net_plugin {
 namespace {
 
+/// NCCL has some fifteen.
+constexpr std::size_t kMostCollectives = 64;
+
 std::string describe(const transport::Route& route) {
   return fmt::format("{} {} - {}", route.transport, route.local_nic, route.peer_nic);
 }
@@ -28,6 +31,38 @@ void sum_up(const Profile::Rows& rows, Profile::Rows& sums) {
 
 std::string_view arrow(bool send) {
   return send ? "->" : "<-";
+}
+
+/// "rank 0 -> 1, channel 2, AllReduce"
+std::string ends_of(const ProfileKey& key) {
+  return fmt::format("rank {} {} {}, channel {}{}{}", key.rank, arrow(key.send), key.peer, key.channel,
+                     key.collective.empty() ? "" : ", ", key.collective);
+}
+
+/// "15 us for the GPU, 21 us for the peer, 300 us for the network"
+std::string waits_of(const ProfileRow& row) {
+  const auto waited = [&](StepWait wait) {
+    return format_seconds(to_seconds(row.waited[static_cast<std::size_t>(wait)]));
+  };
+  return fmt::format("{} for the GPU, {} for the peer, {} for the network", waited(StepWait::kGpu),
+                     waited(StepWait::kPeer), waited(StepWait::kNetwork));
+}
+
+/// What the trace shows of a wait; null for waits that are not shown: a message under way shows that for the
+/// network.
+const char* shown_wait(StepWait wait) {
+  switch (wait) {
+    case StepWait::kGpu:
+      return "waits for the GPU";
+    case StepWait::kPeer:
+      return "waits for the peer";
+    case StepWait::kFlush:
+      return "waits for the flush";
+    case StepWait::kNetwork:
+    case StepWait::kNothing:
+      break;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -51,16 +86,21 @@ StepWait wait_of(abi::ncclProfilerEventState_t state) {
 }
 
 std::string describe(const ProfileKey& key, const ProfileRow& row) {
-  const auto waited = [&](StepWait wait) {
-    return format_seconds(to_seconds(row.waited[static_cast<std::size_t>(wait)]));
-  };
-  return fmt::format(
-      "rank {} {} {}, channel {}, {}: {} messages, {}, {} in flight; steps waited {} for the GPU, {} for the "
-      "peer, "
-      "{} for the network",
-      key.rank, arrow(key.send), key.peer, key.channel, route_of(row), row.messages, format_size(row.bytes),
-      format_seconds(to_seconds(row.in_flight)), waited(StepWait::kGpu), waited(StepWait::kPeer),
-      waited(StepWait::kNetwork));
+  return fmt::format("{}, {}: {} messages, {}, {} in flight; steps waited {}", ends_of(key), route_of(row),
+                     row.messages, format_size(row.bytes), format_seconds(to_seconds(row.in_flight)),
+                     waits_of(row));
+}
+
+std::vector<std::string> describe_collectives(const Profile::Rows& rows) {
+  std::map<std::string_view, ProfileRow> sums;
+  for (const auto& [key, row] : rows)
+    if (!key.collective.empty()) sums[key.collective] += row;
+  std::vector<std::string> lines;
+  for (const auto& [name, row] : sums) {
+    lines.push_back(fmt::format("{}: {} messages, {}; steps waited {}", name, row.messages,
+                                format_size(row.bytes), waits_of(row)));
+  }
+  return lines;
 }
 
 ProfileRow& ProfileRow::operator+=(const ProfileRow& other) {
@@ -92,6 +132,7 @@ std::vector<transport::SeriesFamily> series_of(const Profile::Rows& sums) {
         {"rank", std::to_string(key.rank)},
         {"peer_rank", std::to_string(key.peer)},
         {"direction", key.send ? "send" : "receive"},
+        {"collective", std::string(key.collective)},
         {"transport", row.transport},
         {"nic", row.local_nic},
         {"peer_nic", row.peer_nic}};
@@ -158,9 +199,25 @@ Profile::Communicator* Profile::find(std::uint64_t communicator) {
   return found != communicators_.end() ? &found->second : nullptr;
 }
 
-ProfileEvent* Profile::start_operation(std::uint64_t communicator, const ProfileKey& key) {
+ProfileEvent* Profile::start_collective(std::string_view name) {
   std::lock_guard guard(lock_);
-  return take(ProfileEvent::Kind::kOperation, communicator, key);
+  auto found = collectives_.find(name);
+  if (found == collectives_.end()) {
+    if (collectives_.size() >= kMostCollectives) return nullptr;
+    found = collectives_.try_emplace(std::string(name)).first;
+    found->second.kind = ProfileEvent::Kind::kCollective;
+    found->second.key.collective = found->first;
+  }
+  return &found->second;
+}
+
+ProfileEvent* Profile::start_operation(std::uint64_t communicator, const ProfileKey& key,
+                                       const void* collective) {
+  std::lock_guard guard(lock_);
+  ProfileEvent* operation = take(ProfileEvent::Kind::kOperation, communicator, key);
+  for (const auto& [name, event] : collectives_)
+    if (&event == collective) operation->key.collective = name;
+  return operation;
 }
 
 ProfileEvent* Profile::start_step(ProfileEvent* operation) {
@@ -178,26 +235,22 @@ ProfileEvent* Profile::start_message(ProfileEvent* step, const NetEvent& describ
   message->since = clock_.now();
   message->connection = described.connection;
   message->bytes = described.bytes;
-  message->lane = lane_of(*communicator, *message, *described.route);
+  ProfileRow& row = communicator->rows[message->key];
+  if (row.transport.empty()) {
+    row.transport = described.route->transport;
+    row.local_nic = described.route->local_nic;
+    row.peer_nic = described.route->peer_nic;
+  }
+  if (tracer_ != nullptr) message->lane = lane_of(*communicator, *message, describe(*described.route));
   return message;
 }
 
 std::uint64_t Profile::lane_of(Communicator& communicator, const ProfileEvent& event,
-                               const transport::Route& route) {
+                               const std::string& shown) {
   std::uint64_t& lane = communicator.lanes[{event.key, event.connection}];
   if (lane != 0) return lane;
   lane = ++last_lane_;
-  ProfileRow& row = communicator.rows[event.key];
-  if (row.transport.empty()) {
-    row.transport = route.transport;
-    row.local_nic = route.local_nic;
-    row.peer_nic = route.peer_nic;
-  }
-  if (tracer_ != nullptr) {
-    tracer_->opened(lane,
-                    fmt::format("{}rank {} {} {}, channel {}, {}", communicator.name, event.key.rank,
-                                arrow(event.key.send), event.key.peer, event.key.channel, describe(route)));
-  }
+  tracer_->opened(lane, fmt::format("{}{}, {}", communicator.name, ends_of(event.key), shown));
   return lane;
 }
 
@@ -213,8 +266,13 @@ void Profile::waits(ProfileEvent* step, StepWait wait) {
 
 void Profile::end_wait(ProfileEvent& step, TimePoint now) {
   if (step.waits == StepWait::kNothing) return;
-  if (Communicator* communicator = find(step.communicator))
-    communicator->rows[step.key].waited[static_cast<std::size_t>(step.waits)] += now - step.since;
+  Communicator* communicator = find(step.communicator);
+  if (communicator == nullptr) return;
+  communicator->rows[step.key].waited[static_cast<std::size_t>(step.waits)] += now - step.since;
+  const char* shown = tracer_ != nullptr ? shown_wait(step.waits) : nullptr;
+  if (shown == nullptr) return;
+  const std::uint64_t lane = lane_of(*communicator, step, "steps");
+  tracer_->add({transport::TraceKind::kWait, false, 0, lane, 0, step.since, now, shown});
 }
 
 void Profile::update(ProfileEvent* message, const NetEvent& described) {
@@ -230,6 +288,8 @@ void Profile::stop(ProfileEvent* event) {
   switch (event->kind) {
     case ProfileEvent::Kind::kFree:
       return;  // it was stopped before
+    case ProfileEvent::Kind::kCollective:
+      return;  // which stays
     case ProfileEvent::Kind::kOperation:
       break;
     case ProfileEvent::Kind::kStep:

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,10 +26,12 @@ namespace tombolo::net_plugin {
 enum class StepWait : std::uint8_t { kNothing, kGpu, kPeer, kNetwork, kFlush };
 inline constexpr std::size_t kStepWaits = 5;
 
-/// The messages of one direction between a rank and a peer on one channel.
+/// The messages of one direction between a rank and a peer on one channel, for one kind of collective.
 struct ProfileKey {
   int rank = 0, peer = 0, channel = 0;
   bool send = false;
+  /// "AllReduce", "Send", ...; empty where NCCL did not say. The text is the Profile's, or lives as long.
+  std::string_view collective = {};
   // clang-tidy takes the 0 with which the compiler compares for one written here.
   auto operator<=>(const ProfileKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
@@ -44,7 +48,7 @@ struct ProfileRow {
 
 /// An event under way: NCCL's handle of it.
 struct ProfileEvent {
-  enum class Kind : std::uint8_t { kFree, kOperation, kStep, kMessage };
+  enum class Kind : std::uint8_t { kFree, kCollective, kOperation, kStep, kMessage };
   Kind kind = Kind::kFree;
   std::uint64_t communicator = 0;
   ProfileKey key;
@@ -72,7 +76,14 @@ class Profile {
   /// Communicators that were begun and not ended.
   std::size_t communicators() const;
 
-  ProfileEvent* start_operation(std::uint64_t communicator, const ProfileKey& key);
+  /// NCCL's handle of a collective, or of a send or receive, of that name: the same for all that have it,
+  /// since NCCL stops a collective's event before it starts the operations that belong to it. Null for more
+  /// than 64 different names.
+  ProfileEvent* start_collective(std::string_view name);
+  /// `collective`: NCCL's handle of what the operation belongs to. One that is not of this Profile, as where
+  /// the operation is another process's, counts as null.
+  ProfileEvent* start_operation(std::uint64_t communicator, const ProfileKey& key,
+                                const void* collective = nullptr);
   /// Null where `operation` is.
   ProfileEvent* start_step(ProfileEvent* operation);
   /// Null where `step` is.
@@ -85,13 +96,14 @@ class Profile {
   struct Communicator {
     std::string name;
     Rows rows;
-    /// In the trace, by connection.
+    /// In the trace, by connection; 0 is the lane of what the steps wait for.
     std::map<std::pair<ProfileKey, std::uint64_t>, std::uint64_t> lanes;
   };
 
   ProfileEvent* take(ProfileEvent::Kind kind, std::uint64_t communicator, const ProfileKey& key);
   Communicator* find(std::uint64_t communicator);
-  std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const transport::Route& route);
+  /// `shown` names a lane that is new in the trace.
+  std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const std::string& shown);
   void end_wait(ProfileEvent& step, TimePoint now);
   void finish(const ProfileEvent& message, TimePoint now);
 
@@ -101,7 +113,8 @@ class Profile {
   std::uint64_t last_communicator_ = 0, last_lane_ = 0;
   std::map<std::uint64_t, Communicator> communicators_;
   Rows ended_;
-  std::deque<ProfileEvent> events_;  // which stay where they are
+  std::map<std::string, ProfileEvent, std::less<>> collectives_;  // by name
+  std::deque<ProfileEvent> events_;                               // which stay where they are
   ProfileEvent* free_ = nullptr;
 };
 
@@ -109,10 +122,14 @@ class Profile {
 StepWait wait_of(abi::ncclProfilerEventState_t state);
 
 /// sums() as series for the meters: messages, bytes, time in flight, and what steps waited for. Labels: rank,
-/// peer_rank, direction ("send", "receive"), transport, nic, peer_nic.
+/// peer_rank, direction ("send", "receive"), collective, transport, nic, peer_nic.
 std::vector<transport::SeriesFamily> series_of(const Profile::Rows& sums);
 
-/// One line for a row: peers, channel, route, messages, bytes, and what was waited for.
+/// One line for a row: peers, channel, collective, route, messages, bytes, and what was waited for.
 std::string describe(const ProfileKey& key, const ProfileRow& row);
+
+/// One line for each kind of collective that has a name: its messages of both directions, and what they
+/// waited for.
+std::vector<std::string> describe_collectives(const Profile::Rows& rows);
 
 }  // namespace tombolo::net_plugin

@@ -61,6 +61,65 @@ TEST(Profile, SumsUpMessagesAndWhatStepsWaitedFor) {
       "for the GPU, 21 us for the peer, 300 us for the network");
 }
 
+TEST(Profile, TellsKindsOfCollectivesApart) {
+  FakeClock clock;
+  Profile profile(nullptr, clock);
+  const transport::Route route = tcp_route();
+  const std::uint64_t communicator = profile.open("");
+  ProfileEvent* const reduces = profile.start_collective("AllReduce");
+  ProfileEvent* const sends = profile.start_collective("Send");
+  EXPECT_NE(reduces, sends);
+  EXPECT_EQ(profile.start_collective("AllReduce"), reduces);
+  // NCCL stops the collective before its operations start.
+  profile.stop(reduces);
+  profile.stop(sends);
+  int foreign = 0;
+  const auto run = [&](const void* collective, int channel, microseconds gpu, microseconds peer) {
+    ProfileEvent* operation = profile.start_operation(communicator, {0, 1, channel, true}, collective);
+    ProfileEvent* step = profile.start_step(operation);
+    profile.waits(step, StepWait::kGpu);
+    clock.advance(gpu);
+    profile.waits(step, StepWait::kPeer);
+    clock.advance(peer);
+    profile.waits(step, StepWait::kNetwork);
+    ProfileEvent* message = profile.start_message(step, {&route, 9, true, 1024});
+    clock.advance(microseconds(100));
+    for (ProfileEvent* event : {message, step, operation}) profile.stop(event);
+  };
+  run(reduces, 0, microseconds(10), microseconds(1));
+  run(reduces, 1, microseconds(20), microseconds(2));
+  run(sends, 0, microseconds(3), microseconds(30));
+  run(&foreign, 0, microseconds(5), microseconds(5));  // as of another process, whose steps this one makes
+  run(nullptr, 0, microseconds(5), microseconds(5));
+  const auto families = series_of(profile.sums());
+  std::map<std::string, double> waited;  // for the GPU
+  for (const auto& one : families.at(3).series) {
+    const std::map<std::string, std::string> labels(one.labels.begin(), one.labels.end());
+    if (labels.at("on") == "gpu") waited[labels.at("collective")] = one.value;
+  }
+  EXPECT_EQ(waited, (std::map<std::string, double>{{"", 1e-5}, {"AllReduce", 3e-5}, {"Send", 3e-6}}));
+  const Profile::Rows rows = profile.close(communicator);
+  EXPECT_EQ(rows.size(), 4U);
+  const ProfileKey second{0, 1, 1, true, "AllReduce"};
+  EXPECT_EQ(describe(second, rows.at(second)),
+            "rank 0 -> 1, channel 1, AllReduce, tcp eth0 - eth1: 1 messages, 1 KiB, 100 us in flight; steps "
+            "waited 20 us "
+            "for the GPU, 2 us for the peer, 100 us for the network");
+  EXPECT_EQ(describe_collectives(rows),
+            (std::vector<std::string>{
+                "AllReduce: 2 messages, 2 KiB; steps waited 30 us for the GPU, 3 us for the peer, "
+                "200 us for the network",
+                "Send: 1 messages, 1 KiB; steps waited 3 us for the GPU, 30 us for the peer, "
+                "100 us for the network"}));
+}
+
+TEST(Profile, KeepsABoundedNumberOfNamesOfCollectives) {
+  Profile profile(nullptr);
+  for (int i = 0; i < 64; ++i) EXPECT_NE(profile.start_collective(std::to_string(i)), nullptr);
+  EXPECT_EQ(profile.start_collective("one more"), nullptr);
+  EXPECT_NE(profile.start_collective("7"), nullptr);
+}
+
 TEST(Profile, TheMetersShowSumsOverChannelsAndCommunicatorsAlsoOfThoseThatEnded) {
   FakeClock clock;
   Profile profile(nullptr, clock);
@@ -211,8 +270,14 @@ TEST(Profile, TheTraceIsTheGoldenOne) {
   Profile profile(&tracer, clock);
   const transport::Route route = tcp_route();
   const std::uint64_t communicator = profile.open("world ");
+  ProfileEvent* const collective = profile.start_collective("AllReduce");
   const auto message = [&](const ProfileKey& key, std::uint64_t connection, std::size_t bytes) {
-    ProfileEvent* step = profile.start_step(profile.start_operation(communicator, key));
+    ProfileEvent* step = profile.start_step(profile.start_operation(communicator, key, collective));
+    if (key.send) {
+      profile.waits(step, StepWait::kGpu);
+      clock.advance(microseconds(4));
+    }
+    profile.waits(step, StepWait::kNetwork);  // which the message shows
     return profile.start_message(step, {&route, connection, key.send, bytes});
   };
   ProfileEvent* first = message(kSend, 7, 65536);
@@ -224,21 +289,28 @@ TEST(Profile, TheTraceIsTheGoldenOne) {
   profile.close(communicator);
   EXPECT_EQ(without_times(transport::report::to_chrome_trace(tracer, {"a0", 42})),
             R"({"args":{"name":"a0 process 42"},"name":"process_name","ph":"M","pid":42,"tid":0}
-{"args":{"name":"#1 world rank 0 -> 1, channel 2, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":2048}
+{"args":{"name":"#1 world rank 0 -> 1, channel 2, AllReduce, steps"},"name":"thread_name","ph":"M","pid":42,"tid":2048}
 {"args":{"sort_index":2048},"name":"thread_sort_index","ph":"M","pid":42,"tid":2048}
-{"args":{"connection":1},"cat":"connection","name":"world rank 0 -> 1, channel 2, tcp eth0 - eth1","ph":"X","pid":42,"tid":2048}
-{"args":{"name":"#2 world rank 0 <- 1, channel 2, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":4096}
+{"args":{"connection":1},"cat":"connection","name":"world rank 0 -> 1, channel 2, AllReduce, steps","ph":"X","pid":42,"tid":2048}
+{"args":{"name":"#2 world rank 0 -> 1, channel 2, AllReduce, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":4096}
 {"args":{"sort_index":4096},"name":"thread_sort_index","ph":"M","pid":42,"tid":4096}
-{"args":{"connection":2},"cat":"connection","name":"world rank 0 <- 1, channel 2, tcp eth0 - eth1","ph":"X","pid":42,"tid":4096}
-{"args":{"bytes":65536,"connection":1,"failed":false},"cat":"message","dur":30.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":2049}
-{"args":{"bytes":65536,"connection":1,"failed":false},"cat":"message","dur":20.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":2050}
-{"args":{"bytes":4096,"connection":2,"failed":false},"cat":"message","dur":20.0,"name":"receive 4 KiB","ph":"X","pid":42,"tid":5120}
-{"args":{"name":"#1 sends"},"name":"thread_name","ph":"M","pid":42,"tid":2049}
-{"args":{"sort_index":2049},"name":"thread_sort_index","ph":"M","pid":42,"tid":2049}
-{"args":{"name":"#1 sends"},"name":"thread_name","ph":"M","pid":42,"tid":2050}
-{"args":{"sort_index":2050},"name":"thread_sort_index","ph":"M","pid":42,"tid":2050}
-{"args":{"name":"#2 receives"},"name":"thread_name","ph":"M","pid":42,"tid":5120}
-{"args":{"sort_index":5120},"name":"thread_sort_index","ph":"M","pid":42,"tid":5120}
+{"args":{"connection":2},"cat":"connection","name":"world rank 0 -> 1, channel 2, AllReduce, tcp eth0 - eth1","ph":"X","pid":42,"tid":4096}
+{"args":{"name":"#3 world rank 0 <- 1, channel 2, AllReduce, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":6144}
+{"args":{"sort_index":6144},"name":"thread_sort_index","ph":"M","pid":42,"tid":6144}
+{"args":{"connection":3},"cat":"connection","name":"world rank 0 <- 1, channel 2, AllReduce, tcp eth0 - eth1","ph":"X","pid":42,"tid":6144}
+{"args":{"connection":1},"cat":"wait","dur":4.0,"name":"waits for the GPU","ph":"X","pid":42,"tid":3584}
+{"args":{"bytes":65536,"connection":2,"failed":false},"cat":"message","dur":34.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":4097}
+{"args":{"connection":1},"cat":"wait","dur":4.0,"name":"waits for the GPU","ph":"X","pid":42,"tid":3584}
+{"args":{"bytes":65536,"connection":2,"failed":false},"cat":"message","dur":20.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":4098}
+{"args":{"bytes":4096,"connection":3,"failed":false},"cat":"message","dur":20.0,"name":"receive 4 KiB","ph":"X","pid":42,"tid":7168}
+{"args":{"name":"#1 waits"},"name":"thread_name","ph":"M","pid":42,"tid":3584}
+{"args":{"sort_index":3584},"name":"thread_sort_index","ph":"M","pid":42,"tid":3584}
+{"args":{"name":"#2 sends"},"name":"thread_name","ph":"M","pid":42,"tid":4097}
+{"args":{"sort_index":4097},"name":"thread_sort_index","ph":"M","pid":42,"tid":4097}
+{"args":{"name":"#2 sends"},"name":"thread_name","ph":"M","pid":42,"tid":4098}
+{"args":{"sort_index":4098},"name":"thread_sort_index","ph":"M","pid":42,"tid":4098}
+{"args":{"name":"#3 receives"},"name":"thread_name","ph":"M","pid":42,"tid":7168}
+{"args":{"sort_index":7168},"name":"thread_sort_index","ph":"M","pid":42,"tid":7168}
 )");
 }
 

@@ -24,8 +24,20 @@ abi::ncclResult_t init_version(void** context, std::uint64_t id, int* mask, cons
   return init(context, mask, {name, id, logger}, true);
 }
 
+/// What a description says that it is of: "AllReduce", "Send", ...; null where its version has no such text.
+template <typename Description>
+const char* collective_of(const Description& description) {
+  if constexpr (requires { description.coll.func; }) {
+    if (description.type == abi::ncclProfileColl) return description.coll.func;
+    if (description.type == abi::ncclProfileP2p) return description.p2p.func;
+  }
+  return nullptr;
+}
+
 template <typename Description>
 abi::ncclResult_t start_version(void* context, void** event, Description* description) {
+  if (const char* collective = collective_of(*description))
+    return start_collective(context, event, collective);
   return start(context, event, description->type, description->parentObj, description->rank,
                description->detail);
 }

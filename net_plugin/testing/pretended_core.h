@@ -1,5 +1,6 @@
-// The part of NCCL that issues a profiler's events, as its proxy does: an operation for each channel and
-// peer, steps within it, and within these what the network tells through the callback of its init.
+// The part of NCCL that issues a profiler's events, as its proxy does: a collective, an operation of it for
+// each channel and peer, steps within that, and within these what the network tells through the callback of
+// its init.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,8 +55,26 @@ class PretendedCore {
     return found != started_.end() ? found->second : 0;
   }
 
-  void* start_operation(int rank, int peer, int channel, bool send) {
-    auto description = make(abi::ncclProfileProxyOp, nullptr, rank);
+  /// What NCCL calls a task: starts the event of a collective of that name, or of a send or receive, and
+  /// stops it, which NCCL does before it starts the operations that have it as their parent.
+  void* run_collective(const char* name, int rank, bool point_to_point = false) {
+    auto description = make(point_to_point ? abi::ncclProfileP2p : abi::ncclProfileColl, nullptr, rank);
+    if constexpr (requires { description.coll.func; }) {
+      if (point_to_point)
+        description.p2p.func = name;
+      else
+        description.coll.func = name;
+    }
+    if ((mask_ & static_cast<int>(description.type)) == 0) return nullptr;
+    void* event = nullptr;
+    EXPECT_EQ(table_.startEvent(context_, &event, &description), abi::ncclSuccess);
+    if (event == nullptr) return nullptr;
+    ++started_[static_cast<int>(description.type)];
+    EXPECT_EQ(table_.stopEvent(event), abi::ncclSuccess);
+    return event;
+  }
+  void* start_operation(int rank, int peer, int channel, bool send, void* collective = nullptr) {
+    auto description = make(abi::ncclProfileProxyOp, collective, rank);
     description.detail.proxyOp = {4711, static_cast<std::uint8_t>(channel), peer, 8, 65536, send ? 1 : 0};
     return start(description);
   }

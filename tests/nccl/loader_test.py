@@ -11,6 +11,7 @@ By default it takes the NCCLs that are installed: TOMBOLO_NCCL_LIBRARY, this Pyt
 import argparse
 import glob
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -33,6 +34,19 @@ NEWEST = {
     "profiler": [((2, 23), 1), ((2, 24), 2), ((2, 26), 3), ((2, 27), 4), ((2, 28), 5), ((2, 29), 6), ((2, 31), 7)],
     "rma": [((2, 30, 3), 13), ((2, 30, 7), 14), ((2, 31), 15)],
 }
+
+
+# What the symbols of each kind's tables are called, which a release looks up by name; the versions follow. The plugin has no
+# table of GIN: it is here for the table of what each release asks for.
+SYMBOLS = {"net": "ncclNetPlugin", "tuner": "ncclTunerPlugin", "profiler": "ncclProfiler", "rma": "ncclRmaPlugin",
+           "gin": "ncclGinPlugin"}
+
+
+def looked_up(library):
+    """The versions of each kind's table whose names the library holds."""
+    with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return {kind: sorted({int(version) for version in re.findall(symbol.encode() + rb"_v(\d+)\0", text)})
+                for kind, symbol in SYMBOLS.items()}
 
 
 def takes_path(release):
@@ -120,6 +134,7 @@ class Verdict:
     def __init__(self, name, kind):
         self.name, self.kind = name, kind
         self.release = self.table = self.skipped = None
+        self.asked = {}  # looked_up() of the library
         self.unasked = False  # whether the kind is taken from the net plugin's library where nothing names another
         self.failures = []
         self.cells = {}
@@ -158,6 +173,11 @@ def judge(loader, kind):
     verdict.release = by_name["release"]
     release = tuple(int(part) for part in verdict.release.split("."))
     version = newest(kind, release)
+    verdict.asked = looked_up(loader.nccl)
+    ours = {int(symbol.rsplit("_v", 1)[1]) for symbol in by_name["exported"]}
+    verdict.expect(max(ours & set(verdict.asked[kind]), default=None) == version,
+                   f"the newest table that it looks for and the plugin has should be v{version}; it looks for {verdict.asked[kind]}",
+                   by_name)
     if not by_name["exported"]:
         verdict.skipped = f"the plugin has no {kind} table"
     elif version is None:
@@ -226,6 +246,20 @@ def print_table(verdicts):
         print("|".join(["", *(f" {cell} " for cell in cells), ""]))
 
 
+def print_one_sided(verdicts):
+    """What each release that has one-sided operations looks up, and what it takes of it."""
+    def versions(found):
+        return ", ".join(f"v{version}" for version in reversed(found)) or "none"
+    print("\n| NCCL | `ncclRmaPlugin` looked up | taken from the plugin | `ncclGinPlugin` looked up, of which it has none |")
+    print("|---" * 4 + "|")
+    for each in verdicts:
+        rma = each["rma"]
+        if not rma.asked or not rma.asked["rma"] + rma.asked["gin"]:
+            continue
+        common = newest("rma", tuple(int(part) for part in rma.release.split(".")))
+        print(f"| {rma.release} | {versions(rma.asked['rma'])} | {f'v{common}' if common else 'none'} | {versions(rma.asked['gin'])} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", type=pathlib.Path)
@@ -252,6 +286,7 @@ def main():
             passed += not verdict.failures and not verdict.skipped
     if arguments.table:
         print_table(all_verdicts)
+        print_one_sided(all_verdicts)
     return 1 if failed else 0 if passed else 77
 
 

@@ -437,45 +437,6 @@ TEST_P(NetGroups, NoGroupIsEmptyOrLargerThanMaxRecvs) {
       });
 }
 
-TEST_P(NetGroups, TakeWhatFitsOfLargerMessagesWhereTheEnvironmentAsksForIt) {
-  if (overlong_is_always_an_error()) GTEST_SKIP() << "such a message is an error over RDMA and UCX";
-  ::setenv("TOMBOLO_NET_OVERLONG", "truncate", 1);
-  constexpr std::array<std::size_t, 4> kSent{200, 50'000, 0, 64};
-  constexpr std::array<std::size_t, 4> kRoom{100, 49'999, 10, 64};
-  Pair::run(
-      GetParam(),
-      [&](Side& side, void* comm, Channel& channel) {
-        for (const int step : {0, 1}) {
-          std::vector<Bytes> data;
-          for (int tag = 0; tag < 4; ++tag)
-            data.push_back(message(tag, step, kSent[static_cast<std::size_t>(tag)]));
-          std::vector<void*> requests;
-          for (int tag = 3; tag >= 0; --tag)
-            requests.push_back(side.send_with(tag, comm, data[static_cast<std::size_t>(tag)]));
-          for (void* request : requests) side.finish(request);
-        }
-        channel.wait();
-      },
-      [&](Side& side, void* comm, Channel& channel) {
-        for (const int step : {0, 1}) {
-          std::vector<Bytes> buffers;
-          for (const std::size_t room : kRoom) buffers.emplace_back(room);
-          const std::vector<int> tags{0, 1, 2, 3};
-          const auto sizes = side.finish_group(side.receive_group(comm, buffers, tags), tags.size());
-          for (std::size_t i = 0; i < tags.size(); ++i) {
-            const std::size_t fits = std::min(kSent[i], kRoom[i]);
-            ASSERT_EQ(sizes[i], fits);
-            Bytes wanted = message(tags[i], step, kSent[i]);
-            wanted.resize(fits);
-            buffers[i].resize(fits);
-            EXPECT_EQ(buffers[i], wanted) << "tag " << tags[i];
-          }
-        }
-        channel.signal();
-      });
-  ::unsetenv("TOMBOLO_NET_OVERLONG");
-}
-
 TEST_P(NetGroups, AreOffWhereTheEnvironmentSaysSo) {
   ::setenv("TOMBOLO_NET_GROUPS", "off", 1);
   Pair::run(

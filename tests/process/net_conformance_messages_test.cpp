@@ -41,65 +41,6 @@ TEST_P(NetMessages, AReceiveMayBeLargerThanItsSendAndBothEndsReportTheRealSize) 
       });
 }
 
-TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
-  Pair::run(
-      GetParam(),
-      [](Side& side, void* comm, Channel& channel) {
-        auto data = pattern(1001, 1);
-        void* request = side.send(comm, data);
-        // The send may be done, as far as the sender knows, or have failed with the connection.
-        int done = 0;
-        Deadline deadline = Deadline::after(kPatience);
-        while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::ncclSuccess)
-          REQUIRE(!deadline.passed());
-        channel.wait();
-      },
-      [](Side& side, void* comm, Channel& channel) {
-        std::vector<std::byte> buffer(1001, std::byte{0xee});
-        buffer.resize(1000);
-        take_log();
-        EXPECT_NE(side.finish_badly(side.receive(comm, buffer)), abi::ncclSuccess);
-        auto lines = take_log();
-        ASSERT_FALSE(lines.empty());
-        EXPECT_TRUE(lines.back().starts_with("2 ")) << lines.back();
-        EXPECT_NE(lines.back().find("1001"), std::string::npos) << lines.back();
-        channel.signal();
-      });
-}
-
-TEST_P(NetMessages, ASendLargerThanItsReceiveIsCutWhereTheEnvironmentAsksForIt) {
-  if (overlong_is_always_an_error()) GTEST_SKIP() << "such a message is an error over RDMA and UCX";
-  ::setenv("TOMBOLO_NET_OVERLONG", "truncate", 1);
-  constexpr std::array<std::size_t, 5> kSent{1001, 8, 3'000'000, 500, 2'000'000};
-  constexpr std::array<std::size_t, 5> kRoom{1000, 8, 70'000, 0, 2'500'000};
-  Pair::run(
-      GetParam(),
-      [&](Side& side, void* comm, Channel& channel) {
-        std::vector<std::vector<std::byte>> data;
-        std::vector<void*> requests;
-        for (std::size_t i = 0; i < kSent.size(); ++i)
-          data.push_back(pattern(kSent[i], static_cast<unsigned>(i)));
-        for (const auto& one : data) requests.push_back(side.send(comm, one));
-        for (std::size_t i = 0; i < kSent.size(); ++i) REQUIRE(side.finish(requests[i]) == kSent[i]);
-        channel.wait();
-      },
-      [&](Side& side, void* comm, Channel& channel) {
-        abi::ncclNetProperties_v12_t properties{};
-        EXPECT_EQ(side.plugin().get_properties(0, &properties), abi::ncclSuccess);
-        EXPECT_EQ(properties.regIsGlobal, GetParam() >= 8 ? 1 : 0);
-        for (std::size_t i = 0; i < kSent.size(); ++i) {
-          std::vector<std::byte> buffer(kRoom[i]);
-          const std::size_t fits = std::min(kSent[i], kRoom[i]);
-          ASSERT_EQ(side.finish(side.receive(comm, buffer)), fits);
-          const auto expected = pattern(kSent[i], static_cast<unsigned>(i));
-          EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(fits),
-                                 expected.begin()));
-        }
-        channel.signal();
-      });
-  ::unsetenv("TOMBOLO_NET_OVERLONG");
-}
-
 // What regIsGlobal promises; it is so whether it is told or not.
 TEST_P(NetMessages, MemoryThatOneCommRegisteredServesAnother) {
   Pair::run(

@@ -106,8 +106,8 @@ struct Step {
 template <typename Core>
 std::size_t exchange(Core& core, Pair& pair, int messages, unsigned seed) {
   std::mt19937 random(seed);
-  void* const sending = core.start_operation(0, 1, 3, true);
-  void* const receiving = core.start_operation(1, 0, 3, false);
+  void* const sending = core.start_operation(0, 1, 3, true, core.run_collective("AllReduce", 0));
+  void* const receiving = core.start_operation(1, 0, 3, false, core.run_collective("Recv", 1, true));
   std::vector<std::unique_ptr<Step<Core>>> steps;
   std::size_t bytes = 0;
   int receives = 0, sends = 0;
@@ -188,15 +188,18 @@ TEST(ProfilerTables, EventsPairUpAndNestAndAreSummedUp) {
     std::size_t bytes = 0;
     {
       Core core(table, "world", 0x77, 0, keep_line);
-      EXPECT_EQ(core.mask(), version < 3 ? 8 + 16 : 8 + 16 + 128);
+      EXPECT_EQ(core.mask(), version < 3 ? 2 + 4 + 8 + 16 : 2 + 4 + 8 + 16 + 128);
       Pair pair(Core::callback);
       bytes = exchange(core, pair, kMessages, seed);
+      EXPECT_EQ(core.started(abi::ncclProfileColl), version < 2 ? 0U : 1U) << "v1 has no names";
+      EXPECT_EQ(core.started(abi::ncclProfileP2p), version < 2 ? 0U : 1U);
       EXPECT_EQ(core.started(abi::ncclProfileProxyOp), 2U);
       EXPECT_EQ(core.started(abi::ncclProfileProxyStep), 2U * kMessages);
       EXPECT_EQ(core.started(abi::ncclProfileNetPlugin), version < 3 ? 0U : 2U * kMessages);
     }
     if (version < 4) return;  // there is no logger
-    for (const char* row : {"rank 0 -> 1, channel 3, ", "rank 1 <- 0, channel 3, "})
+    for (const char* row : {"rank 0 -> 1, channel 3, AllReduce, ", "rank 1 <- 0, channel 3, Recv, ",
+                            "AllReduce: 40 messages, ", "Recv: 40 messages, "})
       EXPECT_NE(log_text.find("profiler: " + std::string(row)), std::string::npos) << log_text;
     const std::string total = fmt::format("{} messages, {}", kMessages, format_size(bytes));
     EXPECT_NE(log_text.find(total), log_text.rfind(total)) << "both directions of " << total << "\n"
@@ -245,6 +248,7 @@ TEST(ProfilerTables, TheProcessesMetersShowTheSums) {
       EXPECT_EQ(one.at("value"), bytes);
       EXPECT_NE(one.at("nic"), "");
       EXPECT_EQ(one.at("rank"), one.at("direction") == "send" ? "0" : "1");
+      EXPECT_EQ(one.at("collective"), one.at("direction") == "send" ? "AllReduce" : "Recv");
     }
   });
 }
@@ -302,11 +306,13 @@ TEST(ProfilerTables, TheTraceIsWrittenWithTheLastCommunicator) {
       EXPECT_FALSE(std::filesystem::exists(folder.path() / file)) << "a communicator is left";
     }
     const auto trace = nlohmann::json::parse(folder.read(file));
-    int sends = 0, receives = 0;
+    int sends = 0, receives = 0, waits = 0;
     for (const auto& event : trace.at("traceEvents")) {
+      if (event.value("name", "") == "waits for the GPU") ++waits;
       if (event.value("cat", "") != "message") continue;
       ++(event.at("name").get<std::string>().starts_with("send") ? sends : receives);
     }
+    EXPECT_EQ(waits, kMessages);
     EXPECT_EQ(sends, version < 3 ? 0 : kMessages);
     EXPECT_EQ(receives, version < 3 ? 0 : kMessages);
   });
@@ -332,7 +338,7 @@ TEST(ProfilerTables, NullEventsAndForeignOnesAreIgnored) {
     int mask = 0;
     ASSERT_EQ(table.init(&context, 1, &mask, nullptr, 2, 2, 0, keep_line), abi::ncclSuccess);
     int unused = 0;
-    for (const std::uint64_t type : {1, 2, 16, 64, 128, 4096}) {
+    for (const std::uint64_t type : {1, 16, 64, 128, 4096}) {
       abi::ncclProfilerEventDescr_v6_t description{};
       description.type = type;
       description.detail.netPlugin = {abi::NCCL_PROFILER_NET_TYPE_IB | 1, nullptr};

@@ -53,7 +53,8 @@ struct Bootstrap {
   void wait() { ::pthread_barrier_wait(&barrier); }
 };
 
-/// Runs `body` as so many ranks, each a process, and expects that all succeed but those in `killed`.
+/// Runs `body` as so many ranks, each a process, and expects that all succeed but `killed`.
+/// TOMBOLO_TEST_PEER_HOST gives every other rank another TOMBOLO_HOST.
 inline void run_ranks(int ranks, const std::function<void(int rank, Bootstrap&)>& body, int killed = -1) {
   void* memory =
       ::mmap(nullptr, sizeof(Bootstrap), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -69,6 +70,8 @@ inline void run_ranks(int ranks, const std::function<void(int rank, Bootstrap&)>
     ASSERT_GE(process, 0);
     if (process == 0) {
       ::alarm(120);  // a rank that hangs ends the test
+      const char* peer_host = std::getenv("TOMBOLO_TEST_PEER_HOST");
+      if (rank % 2 == 1 && peer_host != nullptr) ::setenv("TOMBOLO_HOST", peer_host, 1);
       int code = 0;
       try {
         body(rank, *bootstrap);

@@ -270,6 +270,12 @@ def plugin():
                {"TOMBOLO_CLUSTER": str(path), "TOMBOLO_HOST": "both", "TOMBOLO_TRANSPORTS": "rdma"})
 
 
+def rma():
+    """NCCL's one-sided operations between two hosts; the tests take links down themselves."""
+    googletest("rma", "net_plugin_rma", "*ByNics*",
+               {"TOMBOLO_CLUSTER": str(cluster_file("rma")), "TOMBOLO_HOST": "left", "TOMBOLO_TEST_PEER_HOST": "right"})
+
+
 # The newest ABI; all are run over TCP and shared memory outside. Two tests bring cluster files of their own, which have
 # nothing to do with the network here, and RDMA cuts no message to its receive.
 PLUGIN_TESTS = ("Abi/*/v12:"
@@ -282,6 +288,7 @@ GROUPS = {
     "verbs": lambda: googletest("verbs", "test_rdma_vm", "-*GoesOn*"),
     "failover": failover,
     "plugin": plugin,
+    "rma": rma,
     "all_reduce": all_reduce,
     "trainer": trainer,
     "choice": choice,

@@ -15,7 +15,7 @@
 
 namespace tombolo::transport {
 
-enum class TraceKind : std::uint8_t { kSend, kReceive, kSendStall, kReceiveStall, kBreak, kRejoin };
+enum class TraceKind : std::uint8_t { kSend, kReceive, kSendStall, kReceiveStall, kBreak, kRejoin, kWait };
 
 struct TraceEvent {
   TraceKind kind = TraceKind::kSend;
@@ -24,6 +24,7 @@ struct TraceEvent {
   std::uint64_t connection = 0;  ///< ConnectionMeter::id()
   std::uint64_t bytes = 0;       ///< of a message
   TimePoint from{}, to{};        ///< posted and seen to be done; equal for what has no length
+  const char* what = nullptr;    ///< kWait: its name; a text that is never freed
 };
 
 /// Keeps the first `capacity` events and counts the rest. add() may be called by any thread at any time: it

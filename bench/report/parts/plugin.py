@@ -14,8 +14,27 @@ def measure(programs, quick):
     return programs.json(programs.bin / "plugin_perf", *options)
 
 
+def measure_one_sided(programs, quick):
+    return programs.json(programs.bin / "rma_perf", *(["--trips", "100", "--puts", "32"] if quick else []))
+
+
 def show(results):
-    found = results["plugin_perf"]
+    html = show_messages(results["plugin_perf"]) if "plugin_perf" in results else ""
+    return html + (show_one_sided(results["rma_perf"]) if "rma_perf" in results else "")
+
+
+def show_one_sided(found):
+    names = {"isend": "isend, irecv", "put": "put, signal"}
+    rows = [[row["transport"], f"half round trip, {quantities.size(row['bytes'])}",
+             *[quantities.duration(row["half_round_trip_seconds"][key]) for key in names]] for row in found["latency"]]
+    rows += [[row["transport"], f"rate, {quantities.size(row['bytes'])}, {found['outstanding']} outstanding",
+              *[f"{quantities.three(row['bytes_per_second'][key] / 1e9)} GB/s" for key in names]] for row in found["throughput"]]
+    return ("<h3>One-sided operations</h3>\n" +
+            page.note("What NCCL's put and signal take beside its isend and irecv: here each is a message, as everywhere but "
+                      "between RDMA NICs.") + page.table(["transport", "", *names.values()], rows))
+
+
+def show_messages(found):
     ways = {key: WAYS[key] for key in WAYS if key in found["candidates"]}
     figures, tables = [], ""
     for comms in sorted({row["comms"] for row in found["throughput"]}):
@@ -38,6 +57,8 @@ def show(results):
 
 
 def headline(results):
+    if "plugin_perf" not in results:
+        return None
     rows = [row for row in results["plugin_perf"]["throughput"] if row["bytes"] == 1 << 20 and row["comms"] == 1]
     if not rows:
         return None
@@ -48,4 +69,5 @@ def headline(results):
 SECTION = Section("NCCL plugin",
                   "Through the interface by which NCCL calls it, host memory, between two processes over loopback. <i>Plain "
                   "TCP</i> goes message by message on a socket for each way, as NCCL's connections have to.", show, headline)
-PARTS = [Part("plugin_perf", SECTION, "the plugin beside NCCL's Socket transport and plain TCP", 60, 4, measure, ("plugin_perf",))]
+PARTS = [Part("plugin_perf", SECTION, "the plugin beside NCCL's Socket transport and plain TCP", 60, 4, measure, ("plugin_perf",)),
+         Part("rma_perf", SECTION, "the plugin's one-sided put beside its isend and irecv", 5, 1, measure_one_sided, ("rma_perf",))]

@@ -12,9 +12,10 @@
 namespace tombolo::transport::report {
 namespace {
 
-/// Rows of one connection: the first for itself, then those of its sends, then those of its receives.
+/// Rows of one connection: the first for itself, then those of its sends, of its receives, and of waits.
 constexpr std::uint64_t kRowsPerConnection = 2048;
 constexpr std::uint64_t kFirstReceiveRow = 1024;
+constexpr std::uint64_t kFirstWaitRow = 1536;
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -53,7 +54,7 @@ class Page {
   Duration offset_;
 };
 
-/// Puts messages that overlap into different rows: each into the first that is free.
+/// Puts what overlaps into different rows: each into the first that is free.
 class Rows {
  public:
   std::uint64_t row_for(TimePoint from, TimePoint to) {
@@ -76,8 +77,17 @@ class Rows {
 };
 
 struct RowsOfConnection {
-  Rows sends, receives;
+  Rows sends, receives, waits;
 };
+
+void add_wait(Page& page, const TraceEvent& event, RowsOfConnection& rows) {
+  const std::uint64_t row =
+      event.connection * kRowsPerConnection + kFirstWaitRow + rows.waits.row_for(event.from, event.to);
+  page.add(
+      R"({{"ph":"X","cat":"wait","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{"connection":{}}}}})",
+      quoted(event.what), page.process(), row, page.at(event.from), Page::micros(event.to - event.from),
+      event.connection);
+}
 
 void add_message(Page& page, const TraceEvent& event, RowsOfConnection& rows) {
   const bool send = event.kind == TraceKind::kSend;
@@ -128,6 +138,8 @@ std::string to_chrome_trace(const Tracer& tracer, const Reporter& reporter) {
   for (const TraceEvent& event : events) {
     if (event.kind == TraceKind::kSend || event.kind == TraceKind::kReceive) {
       add_message(page, event, rows[event.connection]);
+    } else if (event.kind == TraceKind::kWait) {
+      add_wait(page, event, rows[event.connection]);
     } else {
       add_other(page, event);
     }
@@ -137,6 +149,8 @@ std::string to_chrome_trace(const Tracer& tracer, const Reporter& reporter) {
       page.row_name(id * kRowsPerConnection + 1 + i, fmt::format("#{} sends", id));
     for (std::uint64_t i = 0; i < of_one.receives.count(); ++i)
       page.row_name(id * kRowsPerConnection + kFirstReceiveRow + i, fmt::format("#{} receives", id));
+    for (std::uint64_t i = 0; i < of_one.waits.count(); ++i)
+      page.row_name(id * kRowsPerConnection + kFirstWaitRow + i, fmt::format("#{} waits", id));
   }
   return fmt::format(
       "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"version\":\"{}\",\"host\":{},\"dropped_events\":{}}},\n"

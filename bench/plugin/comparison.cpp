@@ -1,0 +1,140 @@
+#include "bench/plugin/comparison.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/units.h"
+#include "bench/channels.h"
+
+namespace tombolo::bench::plugin {
+
+namespace {
+
+/// The median over the rounds of the ratio of Tombolo's TCP to the other, because what slows a round slows
+/// both.
+double ratio(const std::map<std::string, std::vector<double>>& values, const std::string& key) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < values.at(key).size(); ++i)
+    ratios.push_back(values.at("tombolo")[i] / values.at(key)[i]);
+  return median(std::move(ratios));
+}
+
+}  // namespace
+
+void Comparison::run() {
+  header("half round trip, us");
+  for (const std::string& text : plan_.trips) {
+    trips_.push_back(measure_trips(parse_size(text, "--trips")));
+    print(trips_.back(), false);
+  }
+  for (std::size_t channels : plan_.channels) {
+    header(fmt::format("{} comm{}: GB/s one way, CPU seconds per GB of both processes", channels,
+                       channels == 1 ? "" : "s"));
+    for (const std::string& text : plan_.sizes) {
+      const std::size_t size = parse_size(text, "--sizes");
+      if (static_cast<double>(size * channels * kOutstanding) > plan_.memory) continue;
+      streams_.push_back(measure_stream(size, channels));
+      print(streams_.back(), true);
+    }
+  }
+}
+
+Json Comparison::as_json() const {
+  Json all{{"repeats", plan_.repeats}, {"outstanding", kOutstanding}};
+  for (const auto& pair : pairs_) all["candidates"][pair->candidate().key] = pair->candidate().label;
+  auto add = [&](const char* what, const std::vector<Row>& rows, bool rate) {
+    for (const Row& row : rows) {
+      Json entry{{"bytes", row.size}, {"comms", row.channels}};
+      for (const auto& [key, values] : row.values) {
+        entry[rate ? "bytes_per_second" : "half_round_trip_seconds"][key] = median(values);
+        if (rate) entry["processor_seconds_per_gb"][key] = median(row.processor.at(key));
+        if (!compared(key)) continue;
+        entry["tombolo_over"][key] = ratio(row.values, key);
+        if (rate) entry["tombolo_processor_over"][key] = ratio(row.processor, key);
+      }
+      all[what].push_back(std::move(entry));
+    }
+  };
+  add("latency", trips_, false);
+  add("throughput", streams_, true);
+  return all;
+}
+
+Row Comparison::measure_trips(std::size_t size) {
+  Row row{size, 1, {}, {}};
+  for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
+  std::map<std::string, std::size_t> counts;
+  for (auto& pair : pairs_) {
+    // Makes as many round trips as take about 50 ms, after a few for warm-up.
+    pair->order({Task::kTrips, size, 1, 50});
+    const double each = pair->order({Task::kTrips, size, 1, 50}).first;
+    counts[pair->candidate().key] = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
+  }
+  for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
+    for (auto& pair : pairs_) {
+      const std::string& key = pair->candidate().key;
+      auto [seconds, processor] = pair->order({Task::kTrips, size, 1, counts[key]});
+      row.values[key].push_back(seconds / 2);
+      row.processor[key].push_back(processor);
+    }
+  }
+  return row;
+}
+
+Row Comparison::measure_stream(std::size_t size, std::size_t channels) {
+  Row row{size, channels, {}, {}};
+  for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
+  const auto wanted = static_cast<std::size_t>(plan_.bytes_per_run / static_cast<double>(size * channels));
+  const std::size_t count = std::clamp<std::size_t>(wanted, 2 * kOutstanding, 50'000);
+  for (auto& pair : pairs_) pair->order({Task::kStream, size, channels, 2 * kOutstanding});
+  for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
+    for (auto& pair : pairs_) {
+      const std::string& key = pair->candidate().key;
+      auto [seconds, processor] = pair->order({Task::kStream, size, channels, count});
+      const double bytes = static_cast<double>(size * channels * count);
+      row.values[key].push_back(bytes / seconds);
+      row.processor[key].push_back(processor / (bytes / 1e9));
+    }
+  }
+  for (auto& pair : pairs_) pair->order({Task::kVerify, 8, 1, 1});  // frees the memory of the streams
+  return row;
+}
+
+void Comparison::header(const std::string& what) const {
+  std::printf("\n%s\n%10s", what.c_str(), "size");
+  for (const auto& pair : pairs_) std::printf(" | %15s", pair->candidate().key.c_str());
+  for (const auto& pair : pairs_) {
+    if (compared(pair->candidate().key)) std::printf(" | tombolo/%s", pair->candidate().key.c_str());
+  }
+  std::printf("\n");
+}
+
+void Comparison::print(const Row& row, bool with_processor) const {
+  std::printf("%10s", format_size(row.size).c_str());
+  auto value = [&](const std::string& key) { return median(row.values.at(key)); };
+  auto cost = [&](const std::string& key) { return median(row.processor.at(key)); };
+  for (const auto& pair : pairs_) {
+    const std::string& key = pair->candidate().key;
+    const std::string text = with_processor ? fmt::format("{:9.3f} {:5.2f}", value(key) / 1e9, cost(key))
+                                            : fmt::format("{:9.2f}      ", value(key) * 1e6);
+    std::printf(" | %s", text.c_str());
+  }
+  for (const auto& pair : pairs_) {
+    const std::string& key = pair->candidate().key;
+    if (!compared(key)) continue;
+    std::string text = fmt::format("{:.2f}x", ratio(row.values, key));
+    if (with_processor) text += fmt::format(" {:.2f}x", ratio(row.processor, key));
+    std::printf(" | %*s", static_cast<int>(8 + key.size()), text.c_str());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+bool Comparison::compared(const std::string& key) const {
+  return !key.starts_with("tombolo") &&
+         std::ranges::any_of(pairs_, [](const auto& pair) { return pair->candidate().key == "tombolo"; });
+}
+
+}  // namespace tombolo::bench::plugin
