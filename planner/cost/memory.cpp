@@ -244,12 +244,19 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
 
 std::vector<RankMemory> memory_by_rank(const Plan& plan) {
   std::vector<std::vector<std::optional<RankMemory>>> known(plan.pipelines.size());
-  for (int replica = 0; replica < plan.data_size(); ++replica)
-    known[at(replica)].resize(at(plan.pipeline_size(replica)));
+  // Replicas that are alike hold the same, so only the first of them is counted.
+  std::vector<std::size_t> counted(plan.pipelines.size());
+  for (std::size_t replica = 0; replica < plan.pipelines.size(); ++replica) {
+    const auto alike = std::ranges::find(plan.pipelines, plan.pipelines[replica]);
+    counted[replica] = static_cast<std::size_t>(alike - plan.pipelines.begin());
+    known[replica].resize(at(plan.pipeline_size(static_cast<int>(replica))));
+  }
   std::vector<RankMemory> result;
+  result.reserve(plan.ranks.size());
   for (const RankPlacement& place : plan.ranks) {
-    auto& memory = known[at(place.replica)][at(place.stage)];
-    if (!memory) memory = rank_memory(plan, place.replica, place.stage);
+    const std::size_t replica = counted[at(place.replica)];
+    auto& memory = known[replica][at(place.stage)];
+    if (!memory) memory = rank_memory(plan, static_cast<int>(replica), place.stage);
     result.push_back(*memory);
   }
   return result;
