@@ -58,6 +58,14 @@ TEST(GridRuns, ErrorsAndRegrets) {
   EXPECT_EQ(describe(fitted), "43.3 % (median 20.0 %) of 3 rows");
 }
 
+TEST(GridRuns, NobodyChoosesWhatIsRefused) {
+  std::vector<GridRun> runs{{30, 10, false, "x", true}, {12, 11, false, "x"}, {10, 12, false, "x"}};
+  ASSERT_EQ(regrets(runs).size(), 1U);
+  EXPECT_NEAR(regrets(runs)[0], 0.2, 1e-12);
+  for (GridRun& run : runs) run.refused = true;
+  EXPECT_TRUE(regrets(runs).empty());
+}
+
 TEST(EvaluateGrids, OfWhatTheModelItselfPredictsShowNoError) {
   // The table's times are those of a first evaluation, whose own times do not matter.
   const Folder folder;

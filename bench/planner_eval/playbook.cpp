@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bench/planner_eval/measured_grid.h"
 #include "planner/cost/memory.h"
+#include "planner/search/search.h"
 
 namespace tombolo::bench {
 
@@ -86,11 +87,14 @@ GridRun playbook_run(const std::map<std::string, std::string>& row,
                      const std::shared_ptr<const ComputeProfiles>& compute,
                      const topology::ClusterFile& cluster) {
   const Job job = playbook_job(row, compute);
+  const ClusterView view(cluster, "per-peer", {});
+  const Plan plan = grid_plan_of(job, nanotron_layers(job.model, job.pipeline), view);
   GridRun run;
   run.measured = std::stod(row.at("step_seconds"));
-  run.predicted = step_seconds(job, nanotron_layers(job.model, job.pipeline), cluster);
+  run.predicted = simulate(plan, view, {.spans = false}).step_seconds;
   run.fitted = std::stoi(row.at("nodes")) <= 8 && (row.at("model") == "1B" || row.at("model") == "8B");
   run.group = row.at("model") + " on " + row.at("nodes");
+  run.refused = missing_memory(plan, view).bytes > 0;
   return run;
 }
 
@@ -125,8 +129,7 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
   const auto compute = library_constants("nanotron");
   std::map<int, topology::ClusterFile> clusters;
   std::map<int, std::vector<GridRun>> by_nodes;
-  std::vector<GridRun> one, few, by_flops, memory;
-  int stalls = 0;
+  std::vector<GridRun> one, few, moving, by_flops, memory;
   for (const auto& row : read_table(path)) {
     const int nodes = std::stoi(row.at("nodes"));
     if (row.at("tokens_per_second").empty() || nodes > 32) continue;
@@ -139,7 +142,7 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
     if (nodes <= 8) {
       few.push_back(run);
       by_flops.push_back(playbook_run(row, nullptr, clusters.at(nodes)));
-      if (stalled(run, std::stoi(row.at("grad_acc")))) ++stalls;
+      if (!stalled(run, std::stoi(row.at("grad_acc")))) moving.push_back(run);
     }
     if (options.details) {
       std::string text;
@@ -157,14 +160,12 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
   line("step on up to 8 nodes, mean absolute error, rows that were not (3B, 80B)", error_of(few, false),
        0.15);
   if (const std::vector<double> regret = regrets(few); !regret.empty()) {
-    const double median = (regret[regret.size() / 2] + regret[(regret.size() - 1) / 2]) / 2;
-    report.line("first choice against the best measured layout on up to 8 nodes, regret of the median group",
-                "<= 5 %",
-                fmt::format("{:.1f} % (mean {:.1f} %) over {} groups", 100 * median,
-                            100 * std::accumulate(regret.begin(), regret.end(), 0.0) /
-                                static_cast<double>(regret.size()),
+    const double mean =
+        std::accumulate(regret.begin(), regret.end(), 0.0) / static_cast<double>(regret.size());
+    report.line("first choice against the best measured layout on up to 8 nodes, mean regret", "<= 5 %",
+                fmt::format("{:.1f} % (largest {:.1f} %) over {} groups", 100 * mean, 100 * regret.back(),
                             regret.size()),
-                median <= 0.05);
+                mean <= 0.05);
   }
   line("memory of the first rank on up to 32 nodes, mean absolute error, rows that were fitted",
        error_of(memory, true), 0.15);
@@ -182,11 +183,21 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
   for (const int nodes : {16, 32})
     if (const GridError error = error_of(by_nodes[nodes], false); error.rows > 0)
       report.note(fmt::format("On {} nodes, not fitted: {}.", nodes, describe(error)));
-  report.note(fmt::format(
-      "Of {} rows on up to 8 nodes {} took over 0.35 s per micro-batch, and a fifth, longer than "
-      "predicted, without a known cause; they are counted. Beyond, pairs that differ in ZeRO alone "
-      "differ by over 1.3 times in about half of the cases.",
-      few.size(), stalls));
+  report.note(
+      fmt::format("Of {} rows on up to 8 nodes {} took over 0.35 s per micro-batch, and a fifth, longer than "
+                  "predicted; they "
+                  "are counted, and without them the rows that were not fitted err by {}. With pipelines "
+                  "they wait mostly for "
+                  "0.5 s per micro-batch with 2 stages and 1.0 to 1.2 s with more, whatever model and "
+                  "degrees are. All 12 rows "
+                  "on up to 32 nodes that held over 70 GiB do, perhaps because PyTorch's allocator must free "
+                  "memory before it "
+                  "gets any; a layout whose memory is predicted not to fit is no choice above. Others do "
+                  "without ZeRO and not "
+                  "with it, without a known cause. Beyond 8 nodes pairs that differ in ZeRO alone differ by "
+                  "over 1.3 times in "
+                  "about half of the cases.",
+                  few.size(), few.size() - moving.size(), describe(error_of(moving, false))));
   report.note(
       fmt::format("By FLOPs over attained FLOP/s alone, up to 8 nodes, rows that were not fitted: {}.",
                   describe(error_of(by_flops, false))));
