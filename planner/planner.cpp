@@ -120,7 +120,9 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
   }
   const ClusterView view(cluster, options.routing, hosts);
   Contenders contenders(options.tolerance);
+  StepTimes times;
   SearchContext context{view, all, slots, options};
+  context.times = &times;
   if (options.tolerance > 0) context.contenders = &contenders;
   Plan plan = plan_by(strategy, context, job).value();
   if (options.tolerance > 0) {

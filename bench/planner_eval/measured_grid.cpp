@@ -103,8 +103,9 @@ std::vector<double> regrets(const std::vector<GridRun>& runs) {
   std::vector<double> all;
   for (const auto& [name, group] : groups) {
     if (group.size() < 3) continue;
-    const auto chosen =
-        std::ranges::min_element(group, {}, [](const GridRun* run) { return run->predicted; });
+    const auto chosen = std::ranges::min_element(
+        group, {}, [](const GridRun* run) { return std::pair(run->refused, run->predicted); });
+    if ((*chosen)->refused) continue;
     const auto best = std::ranges::min_element(group, {}, [](const GridRun* run) { return run->measured; });
     all.push_back((*chosen)->measured / (*best)->measured - 1);
   }

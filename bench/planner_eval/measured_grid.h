@@ -42,16 +42,18 @@ double step_seconds(const planner::Job& job, const std::vector<int>& layers,
 /// A measured step and what was predicted for it.
 struct GridRun {
   double measured = 0, predicted = 0;
-  bool fitted = false;  ///< used to choose the constants
-  std::string group;    ///< of layouts among which one would choose
+  bool fitted = false;   ///< used to choose the constants
+  std::string group;     ///< of layouts among which one would choose
+  bool refused = false;  ///< predicted not to fit in memory, so that nobody would choose it
 };
 struct GridError {
   double mean = 0, median = 0;  ///< of the absolute errors, as a share of what was measured
   int rows = 0;
 };
 GridError error_of(const std::vector<GridRun>& runs, bool fitted);
-/// By how much the layout that is predicted to be the fastest was slower than the fastest one, for each group
-/// of at least three runs, ascending.
+/// By how much the layout that is predicted to be the fastest, of those that are not refused, was slower than
+/// the fastest one, for each group of at least three runs, ascending. A group in which all are refused has
+/// none.
 std::vector<double> regrets(const std::vector<GridRun>& runs);
 
 /// "5.8 % (median 3.4 %) of 335 rows".

@@ -15,16 +15,27 @@
 
 #include "base/error.h"
 #include "bench/planner_eval/clusters.h"
+#include "bench/planner_eval/measured_grid.h"
 #include "bench/planner_eval/report.h"
 #include "planner/choices.h"
+#include "planner/model/model_library.h"
 #include "planner/strategies/strategy.h"
 #include "planner/testing/testing_search.h"
+#include "topology/files/fleet.h"
 
 namespace tombolo::bench {
 
 namespace {
 
 using namespace planner;
+
+/// The cluster of examples/fleets/two_halls.json.
+constexpr std::string_view kTwoHalls = R"({"tombolo_fleet": 1, "clusters": [
+  {"name": "north", "hosts": 64, "devices": {"name": "H100", "count": 8},
+   "nics": [{"name": "ConnectX-7 NDR", "count": 8, "kind": "infiniband"}, {"name": "Ethernet 100G"}]},
+  {"name": "south", "hosts": 64, "devices": {"name": "H100", "count": 8},
+   "nics": [{"name": "ConnectX-7 NDR", "count": 8, "kind": "infiniband"}, {"name": "Ethernet 100G"}]}
+ ], "between": [{"from": "north", "to": "south", "total_gbps": 400, "latency_seconds": 0.01}]})";
 using testing::Everything;
 using testing::random_cluster;
 using testing::random_job;
@@ -120,12 +131,9 @@ void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report) 
   };
   const Job seven = llama_job(32, 4096, 32, 256, 32000, 512),
             seventy = llama_job(80, 8192, 64, 256, 32000, 2048);
-  const auto measure = [&](const Size& size, std::string_view strategy) {
-    const topology::ClusterFile cluster = cluster_of({{{"A100", size.hosts / 2, 8}, {250e12, 80e9, 200e9}},
-                                                      {{"A800", size.hosts / 2, 8}, {200e12, 80e9, 150e9}}},
-                                                     20e9);
+  const auto measure = [&](std::string_view name, const topology::ClusterFile& cluster, Job job,
+                           double most_seconds, std::string_view strategy) {
     const std::clock_t start = std::clock();
-    Job job = size.job;
     job.framework = Framework::kMegatron;
     PlanOptions plan_options;
     plan_options.strategy = strategy;
@@ -136,14 +144,32 @@ void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report) 
     getrusage(RUSAGE_SELF, &usage);
     const double gigabytes = static_cast<double>(usage.ru_maxrss) * 1024 / 1e9;
     report.line(
-        fmt::format("{}: {} GPUs, {} layers", strategy, size.hosts * 8, job.model.layers),
-        fmt::format("< {:.0f} s, < 4 GB", size.seconds),
+        fmt::format("{}: {}, {} layers", strategy, name, job.model.layers),
+        fmt::format("< {:.0f} s, < 4 GB", most_seconds),
         fmt::format("{:.1f} s, {:.2f} GB, step {:.2f} s", took, gigabytes, plan.prediction.step_seconds),
-        took < size.seconds && gigabytes < 4);
+        took < most_seconds && gigabytes < 4);
   };
-  measure({8, 2, seven}, "holmes");
+  const auto of_two_kinds = [](int hosts) {
+    return cluster_of(
+        {{{"A100", hosts / 2, 8}, {250e12, 80e9, 200e9}}, {{"A800", hosts / 2, 8}, {200e12, 80e9, 150e9}}},
+        20e9);
+  };
+  measure("64 GPUs", of_two_kinds(8), seven, 2, "holmes");
   for (const Size& size : {Size{8, 2, seven}, Size{128, 30, seventy}, Size{1024, 60, seventy}})
-    if (size.hosts * 8 <= options.most_ranks) measure(size, "auto");
+    if (size.hosts * 8 <= options.most_ranks)
+      measure(fmt::format("{} GPUs", size.hosts * 8), of_two_kinds(size.hosts), size.job, size.seconds,
+              "auto");
+  if (options.most_ranks >= 1024) {
+    const topology::Library library = topology::Library::load();
+    const topology::ClusterFile halls =
+        topology::expand_fleet(JsonDocument::parse(kTwoHalls, "fleet"), library);
+    Job gpt3;
+    gpt3.model = resolve_model("gpt3-175b");
+    gpt3.global_batch = 2048;
+    gpt3.tensor = 0;
+    gpt3.compute = library_constants("megatron");
+    measure("1024 GPUs in two halls that share 400 Gbit/s", halls, gpt3, 60, "auto");
+  }
   report.note("Searched is what `tombolo plan --framework megatron` leaves open.");
 }
 

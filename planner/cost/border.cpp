@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/cost/collective.h"
+#include "planner/model/index.h"
 
 namespace tombolo::planner {
 
@@ -17,6 +18,13 @@ BoundaryTransfer transfer_of(const Job& job) {
 
 double border_bytes(const Job& job, double bytes, int from, int to) noexcept {
   return transfer_of(job) == BoundaryTransfer::kCopyPerRank ? bytes * std::max(from, to) : bytes;
+}
+
+double sent_at_border(const Plan& plan, int replica, int stage) {
+  const Stage &from = plan.stages(replica)[at(stage)], &to = plan.stages(replica)[at(stage + 1)];
+  const double bytes =
+      plan.job.boundary_bytes(from.first_layer + from.layers - 1) * plan.pipelines[at(replica)].micro_batch;
+  return border_bytes(plan.job, bytes, from.tensor, to.tensor);
 }
 
 double border_gather_seconds(const Job& job, double bytes, int to, double bytes_per_second) noexcept {

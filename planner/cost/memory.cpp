@@ -51,6 +51,23 @@ double dropout_masks(const Model& model) {
   return model.biases ? 1 : 0;
 }
 
+/// What was measured of the software that trains; null where nothing was.
+const HeldMemory* held_memory(const Job& job) {
+  return job.compute && job.compute->memory ? &*job.compute->memory : nullptr;
+}
+
+/// The bytes that a layer keeps of which `held` says how many values; its attention is fused.
+std::uint64_t measured_layer(const Job& job, const HeldMemory& held, double tokens, double tensor) {
+  const Model& model = job.model;
+  const double h = model.hidden;
+  // The inputs of both norms and of both pairs of products are whole on every rank unless the sequence is
+  // divided; models with fewer heads of keys and values keep fewer of these.
+  const double whole = 4 * h, shared_heads = 2 - 2.0 * model.key_value_heads() / model.heads;
+  const double divided = (held.kept_hidden - shared_heads) * h - whole + held.kept_inner * model.inner();
+  return static_cast<std::uint64_t>(tokens * model.bytes_per_value *
+                                    (whole / (job.sequence_parallel ? tensor : 1) + divided / tensor));
+}
+
 /// The bytes that Megatron-LM keeps of one layer for a micro-batch of `rows` rows.
 HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   const Model& model = job.model;
@@ -60,6 +77,10 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   if (job.recompute == Recompute::kFull) {
     const auto input = static_cast<std::uint64_t>(tokens * b * h / sequence);
     return {input, input};
+  }
+  if (const HeldMemory* held = held_memory(job)) {
+    const std::uint64_t kept = measured_layer(job, *held, tokens, t);
+    return {kept, kept};
   }
   const double key_value = 2.0 * model.key_value_heads() / model.heads;
   // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
@@ -204,6 +225,9 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   memory.parameters = parameters * value;
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * static_cast<std::uint64_t>(job.optimizer_bytes());
+  const HeldMemory* held = held_memory(job);
+  if (held != nullptr)
+    memory.gradients += static_cast<std::uint64_t>(held->gradient_bytes * static_cast<double>(parameters));
   if (job.sharded()) {
     const auto shares = static_cast<std::uint64_t>(plan.data_size());
     memory.optimizer = (memory.optimizer + shares - 1) / shares;
@@ -227,7 +251,11 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   } else {
     const auto tensor = static_cast<std::uint64_t>(plan.stage(slot, replica).tensor);
     if (slots > 1) memory.buffers += 2 * sizes.boundary * value;
-    if (slot + 1 == slots) memory.buffers += 4 * sizes.logits / tensor;
+    // Of the bytes per logit, 4 are among the activations.
+    const double logit = held != nullptr ? held->logit_bytes - 4 : 4;
+    if (slot + 1 == slots)
+      memory.buffers += static_cast<std::uint64_t>(logit * static_cast<double>(sizes.logits / tensor));
+    if (held != nullptr) memory.buffers += static_cast<std::uint64_t>(held->bytes);
     // One layer at a time is computed again in full.
     if (job.recompute != Recompute::kNone) {
       Job kept = job;
@@ -244,12 +272,19 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
 
 std::vector<RankMemory> memory_by_rank(const Plan& plan) {
   std::vector<std::vector<std::optional<RankMemory>>> known(plan.pipelines.size());
-  for (int replica = 0; replica < plan.data_size(); ++replica)
-    known[at(replica)].resize(at(plan.pipeline_size(replica)));
+  // Replicas that are alike hold the same, so only the first of them is counted.
+  std::vector<std::size_t> counted(plan.pipelines.size());
+  for (std::size_t replica = 0; replica < plan.pipelines.size(); ++replica) {
+    const auto alike = std::ranges::find(plan.pipelines, plan.pipelines[replica]);
+    counted[replica] = static_cast<std::size_t>(alike - plan.pipelines.begin());
+    known[replica].resize(at(plan.pipeline_size(static_cast<int>(replica))));
+  }
   std::vector<RankMemory> result;
+  result.reserve(plan.ranks.size());
   for (const RankPlacement& place : plan.ranks) {
-    auto& memory = known[at(place.replica)][at(place.stage)];
-    if (!memory) memory = rank_memory(plan, place.replica, place.stage);
+    const std::size_t replica = counted[at(place.replica)];
+    auto& memory = known[replica][at(place.stage)];
+    if (!memory) memory = rank_memory(plan, static_cast<int>(replica), place.stage);
     result.push_back(*memory);
   }
   return result;

@@ -189,6 +189,28 @@ TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
   EXPECT_NEAR(layer(), sbh * (34 + core), 1);
 }
 
+TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
+  Job job = megatron_job();
+  const RankMemory counted = memory_of(job, 0);
+  auto compute = std::make_shared<ComputeProfiles>();
+  compute->memory = HeldMemory{2, 14, 4, 12, 1e6, "made up"};
+  job.compute = compute;
+  const double tokens = 2048.0 * 4, h = 6144, inner = job.model.inner();
+  const auto layer = [&] {
+    return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
+  };
+  EXPECT_NEAR(layer(), 2 * tokens * (4 * h + (10 * h + 4 * inner) / 8), 1);
+  job.sequence_parallel = true;
+  EXPECT_NEAR(layer(), 2 * tokens * (14 * h + 4 * inner) / 8, 1);
+  job.sequence_parallel = false;
+  const RankMemory held = memory_of(job, 0);
+  EXPECT_EQ(held.gradients, counted.gradients + counted.parameters) << "values have 2 bytes";
+  EXPECT_EQ(held.optimizer, counted.optimizer);
+  // Megatron-LM's logits count 8 bytes, of which 4 are among the activations.
+  const double logits = tokens * 51200 / 8;
+  EXPECT_NEAR(static_cast<double>(held.buffers) - static_cast<double>(counted.buffers), 1e6 + 4 * logits, 1);
+}
+
 TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
   Job job = megatron_job();
   job.data = 2;

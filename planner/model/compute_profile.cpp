@@ -33,6 +33,17 @@ ComputeProfile constants_of(const JsonCursor& at) {
   return profile;
 }
 
+HeldMemory memory_of(const JsonCursor& at) {
+  HeldMemory memory;
+  memory.gradient_bytes = at.field("gradient_bytes").number_at_least(0);
+  memory.kept_hidden = at.field("kept_hidden").number_at_least(8);
+  memory.kept_inner = at.field("kept_inner").positive_number();
+  memory.logit_bytes = at.field("logit_bytes").number_at_least(4);
+  memory.bytes = at.field("bytes").number_at_least(0);
+  memory.source = at.field("source").text();
+  return memory;
+}
+
 }  // namespace
 
 void ComputeProfiles::add(std::string device, ComputeProfile profile) {
@@ -55,7 +66,7 @@ ComputeLibrary ComputeLibrary::load() {
 ComputeLibrary ComputeLibrary::parse(const JsonDocument& document) {
   ComputeLibrary library;
   const JsonCursor root = topology::library_root(document);
-  root.only({"tombolo_library", "note", "records"});
+  root.only({"tombolo_library", "note", "records", "memory"});
   std::set<std::pair<std::string, std::string>> seen;
   for (const JsonCursor& at : root.field("records").elements()) {
     at.only({"device", "software", "products", "fused_attention", "attention", "traffic", "loss_traffic",
@@ -70,6 +81,18 @@ ComputeLibrary ComputeLibrary::parse(const JsonDocument& document) {
     }
     library.records.push_back(std::move(record));
   }
+  if (const auto memory = root.optional("memory"))
+    for (const JsonCursor& at : memory->elements()) {
+      at.only({"software", "gradient_bytes", "kept_hidden", "kept_inner", "logit_bytes", "bytes", "source"});
+      MemoryRecord record{{}, memory_of(at)};
+      for (const JsonCursor& software : at.field("software").elements()) {
+        record.software.push_back(software.text());
+        if (!seen.insert({"", record.software.back()}).second)
+          software.reject(
+              fmt::format("the memory of {} has a record already; keep one", record.software.back()));
+      }
+      library.memory.push_back(std::move(record));
+    }
   return library;
 }
 
@@ -81,6 +104,9 @@ std::shared_ptr<const ComputeProfiles> ComputeLibrary::of(std::string_view softw
       profiles->add(record.device, record.profile);
       found = true;
     }
+  for (const MemoryRecord& record : memory)
+    if (std::ranges::find(record.software, software) != record.software.end())
+      profiles->memory = record.memory;
   return found ? profiles : nullptr;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,18 @@ struct ComputeProfile {
   std::string source;              ///< from which rows or estimates the constants are, and their error
 };
 
+/// What a process of a software holds where that was measured to differ from what planner/cost/memory.h
+/// counts for Megatron-LM: the fields of compute.json's `memory`.
+struct HeldMemory {
+  double gradient_bytes = 0;  ///< per parameter, beside the gradients that are summed in fp32
+  /// Values per token that a layer keeps for its backward pass: of the model's width, and of its MLP's
+  /// inside.
+  double kept_hidden = 0, kept_inner = 0;
+  double logit_bytes = 0;  ///< per logit, with its gradient and what the loss makes of both
+  double bytes = 0;        ///< once per process, beside its tensors
+  std::string source;      ///< from which rows, and their error
+};
+
 /// The records of one software. Immutable once read.
 class ComputeProfiles {
  public:
@@ -44,6 +57,8 @@ class ComputeProfiles {
   /// The record of the GPU of that name, else the one for any GPU; null where there is neither. Owned by this
   /// object.
   const ComputeProfile* find(std::string_view device) const noexcept;
+
+  std::optional<HeldMemory> memory;  ///< if it was measured
 
  private:
   std::vector<std::pair<std::string, ComputeProfile>> by_device_;
@@ -57,6 +72,11 @@ struct ComputeLibrary {
     ComputeProfile profile;
   };
   std::vector<Record> records;
+  struct MemoryRecord {
+    std::vector<std::string> software;
+    HeldMemory memory;
+  };
+  std::vector<MemoryRecord> memory;
 
   /// Reads compute.json from where topology::library_file() finds it. Throws kInvalidUsage naming file, line
   /// and field.

@@ -76,5 +76,27 @@ TEST(ComputeLibrary, NamesWhatIsWrong) {
             std::string::npos);
 }
 
+TEST(ComputeLibrary, KnowsWhatNanotronHolds) {
+  const auto nanotron = ComputeLibrary::load().of("nanotron");
+  ASSERT_TRUE(nanotron->memory);
+  EXPECT_TRUE(nanotron->memory->source.starts_with("fitted: "));
+  EXPECT_FALSE(ComputeLibrary::load().of("megatron")->memory) << "its tensors are counted";
+}
+
+TEST(ComputeLibrary, NamesWhatIsWrongWithMemory) {
+  const auto with = [](const std::string& more) {
+    const std::string one = R"({"software": ["x"], "gradient_bytes": 2, "kept_hidden": 14, "kept_inner": 4,
+                                "logit_bytes": 12, "bytes": 0, "source": "fitted: y"})";
+    return error_of(R"({"tombolo_library": 1, "records": [], "memory": [)" + one + more + "]}");
+  };
+  EXPECT_EQ(with(""), "");
+  const std::string twice = with(R"(, {"software": ["x"], "gradient_bytes": 2, "kept_hidden": 14,
+                                       "kept_inner": 4, "logit_bytes": 12, "bytes": 0, "source": "fitted: y"})");
+  EXPECT_NE(twice.find("the memory of x has a record already"), std::string::npos) << twice;
+  const std::string few = with(R"(, {"software": ["y"], "gradient_bytes": 2, "kept_hidden": 7,
+                                     "kept_inner": 4, "logit_bytes": 12, "bytes": 0, "source": "fitted: y"})");
+  EXPECT_NE(few.find("kept_hidden"), std::string::npos) << few;
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -1,6 +1,7 @@
 #include "planner/search/grid.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -36,17 +37,23 @@ std::vector<Stage> stages_of(const std::vector<int>& layers, const Job& job) {
   return stages;
 }
 
-/// The most bytes that any rank of a stage would lack if it held so many layers.
-std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int stage, int layers) {
+/// By stage, the memory of the device of its ranks that has least room; kBoundless where no size is known.
+constexpr std::uint64_t kBoundless = std::numeric_limits<std::uint64_t>::max();
+std::vector<std::uint64_t> room_by_stage(const ClusterView& view, const Plan& plan) {
+  std::vector<std::uint64_t> room(at(plan.pipeline_size()), kBoundless);
+  for (const RankPlacement& place : plan.ranks)
+    if (const auto available = available_on(plan.job, view, place))
+      room[at(place.stage)] = std::min(room[at(place.stage)], *available);
+  return room;
+}
+
+/// The bytes that a rank of a stage would need if it held so many layers.
+std::uint64_t needed_on_stage(const Plan& plan, int stage, int layers) {
   Plan tried;
   tried.job = plan.job;
   tried.pipelines = {plan.pipelines.front()};
   tried.pipelines.front().stages[at(stage)].layers = layers;
-  const std::uint64_t needed = rank_memory(tried, 0, stage).total;
-  std::uint64_t most = 0;
-  for (const RankPlacement& place : plan.ranks)
-    if (place.stage == stage) most = std::max(most, missing_on(plan.job, view, place, needed));
-  return most;
+  return rank_memory(tried, 0, stage).total;
 }
 
 /// Moves layers, one by one, from stages that lack memory to the nearest stage that has room for one more.
@@ -54,7 +61,10 @@ void fit_layers(const ClusterView& view, Plan& plan) {
   const int stages = plan.pipeline_size();
   std::vector<int> layers;
   for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
-  const auto lacks = [&](int stage, int count) { return missing_on_stage(view, plan, stage, count) > 0; };
+  const std::vector<std::uint64_t> room = room_by_stage(view, plan);
+  const auto lacks = [&](int stage, int count) {
+    return room[at(stage)] < kBoundless && needed_on_stage(plan, stage, count) > room[at(stage)];
+  };
   int moved = 0;
   for (int stage = 0; stage < stages; ++stage) {
     while (layers[at(stage)] > 1 && lacks(stage, layers[at(stage)])) {
@@ -89,7 +99,7 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options, rule), job));
   if (rule.moves_layers && job.chunks == 1) fit_layers(context.view, plan);
   plan.prediction.memory = memory_by_rank(plan);
-  const Missing missing = missing_memory(plan, context.view);
+  const Missing missing = missing_memory(plan, plan.prediction.memory, context.view);
   candidate.missing_bytes = missing.bytes;
   candidate.missing_rank = missing.rank;
   candidate.groups_inside_kinds = placement.groups_inside_kinds;

@@ -7,7 +7,6 @@
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
-#include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
 
@@ -133,20 +132,22 @@ double Scorer::seconds(const Layout& layout, double limit) {
   if (!inexpressible(plan, job_.framework).empty()) return kNever;
   if (missing_memory(plan, context_.view).bytes > 0) return kNever;
   ++simulated_;
-  const auto simulation = simulate_if_linked(plan, context_.view, worth);
-  if (!simulation) return kNever;
-  plan.prediction.step_seconds = simulation->step_seconds;
-  plan.prediction.bubble_fraction = simulation->bubble_fraction;
+  const auto step = context_.step_time(plan, worth);
+  if (!step) return kNever;
+  plan.prediction.step_seconds = step->seconds;
+  plan.prediction.bubble_fraction = step->bubble_fraction;
   context_.offer(plan);
-  return simulation->step_seconds < limit ? simulation->step_seconds : kNever;
+  return step->seconds < limit ? step->seconds : kNever;
 }
 
 Plan Scorer::plan(const Layout& layout) const {
   Plan plan = plan_of(context_, job_, layout);
-  const Simulation simulation = simulate(plan, context_.view, {.spans = false});
+  std::string why;
+  const auto step = context_.step_time(plan, kNever, &why);
+  if (!step) fail(Cause::kInvalidUsage, "{}", why);
   plan.prediction.memory = memory_by_rank(plan);
-  plan.prediction.step_seconds = simulation.step_seconds;
-  plan.prediction.bubble_fraction = simulation.bubble_fraction;
+  plan.prediction.step_seconds = step->seconds;
+  plan.prediction.bubble_fraction = step->bubble_fraction;
   return plan;
 }
 

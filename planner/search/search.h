@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,13 +18,9 @@
 #include "planner/plan/placement.h"
 #include "planner/planner.h"
 #include "planner/search/contenders.h"
-#include "planner/simulate/simulator.h"
+#include "planner/search/step_times.h"
 
 namespace tombolo::planner {
-
-/// A number for what a step's time depends on in plans for one job. Two plans with the same number are alike
-/// but for chances of 2^-64.
-std::uint64_t fingerprint(const Plan& plan);
 
 /// The facts that stay the same while plans for a job are searched.
 struct SearchContext {
@@ -37,14 +32,16 @@ struct SearchContext {
   double limit_seconds = std::numeric_limits<double>::infinity();
   /// Gets every plan that is simulated and about as fast as the best; null: nobody wants these.
   Contenders* contenders = nullptr;
-  /// Fingerprints of plans that were simulated for this limit or a higher one: what became of them is known,
-  /// so that nobody needs to simulate them again. Null: each strategy is to find its own best.
-  std::set<std::uint64_t>* simulated = nullptr;
+  /// Remembers what simulations told; null: each plan is simulated whenever it is met.
+  StepTimes* times = nullptr;
 
   /// The seconds up to which a simulation is worth its time where a plan of `best` seconds is known.
   double worth(double best) const noexcept { return contenders ? contenders->limit(best) : best; }
-  /// Whether the plan is to be simulated.
-  bool is_new(const Plan& plan) const { return !simulated || simulated->insert(fingerprint(plan)).second; }
+  /// The plan's step, simulated if that is not known yet. Nothing as simulate_if_linked() says.
+  std::optional<StepTime> step_time(const Plan& plan, double limit = std::numeric_limits<double>::infinity(),
+                                    std::string* why = nullptr) const {
+    return times ? times->below(limit, plan, view, why) : simulate_if_linked(plan, view, limit, why);
+  }
   /// Passes a plan with its prediction on.
   void offer(const Plan& plan) const {
     if (contenders) contenders->offer(plan, view);
@@ -55,33 +52,29 @@ struct SearchContext {
 /// first has passed the slots before and before the last has gone back through them.
 class PipelineBound {
  public:
-  PipelineBound(Schedule schedule, int chunks, double micro_batches)
-      : schedule_(schedule), chunks_(chunks), micro_batches_(micro_batches) {}
+  PipelineBound(Schedule schedule, double micro_batches)
+      : schedule_(schedule), micro_batches_(micro_batches) {}
 
-  /// Adds the next slot, with the time that one micro-batch takes on all its chunks.
-  void add_slot(const PassSeconds& pass);
+  /// Adds the next slot, with the time that one micro-batch takes on all its chunks, and on the first of
+  /// them: the first micro-batch passes only these on its way to a later slot, and the last on its way back.
+  void add_slot(const PassSeconds& all_chunks, const PassSeconds& first_chunk);
   double seconds() const noexcept { return seconds_; }
 
  private:
   double outside(const PassSeconds& pass) const;
 
   Schedule schedule_;
-  int chunks_, slots_ = 0;
+  int slots_ = 0;
   double micro_batches_, seconds_ = 0;
-  // The times of a micro-batch on the slots before: in all, of its forward pass, and of its backward pass
-  // without the gradients of weights.
+  // The times of a micro-batch on the first chunks of the slots before: in all, of its forward pass, and of
+  // its backward pass without the gradients of weights.
   double before_ = 0, forward_before_ = 0, input_before_ = 0;
 };
 
-/// A lower bound of a plan's seconds: those of its slowest pipeline (PipelineBound) with the optimizer, and
-/// those in which shared cores do all their work.
+/// A lower bound of a plan's seconds: those of its slowest pipeline (PipelineBound) with the optimizer, those
+/// in which shared cores do all their work, and those in which a shared link passes on what stages send over
+/// it.
 double lower_bound(const Plan& plan, const ClusterView& view);
-
-/// Simulates without spans. Nothing where a step takes `limit` seconds or more, or where ranks must
-/// communicate whose hosts the cluster file does not link; then `why`, if given and empty, gets the error.
-std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view,
-                                             double limit = std::numeric_limits<double>::infinity(),
-                                             std::string* why = nullptr);
 
 struct Missing {
   std::uint64_t bytes = 0;  ///< 0 where everything fits
@@ -89,9 +82,14 @@ struct Missing {
 };
 /// The bytes that the rank lacks that lacks most memory.
 Missing missing_memory(const Plan& plan, const ClusterView& view);
+/// The same where it is known what each rank needs.
+Missing missing_memory(const Plan& plan, const std::vector<RankMemory>& needed, const ClusterView& view);
 
-/// Bytes that the device of a rank lacks for `needed` beside its reserve (planner/cost/reserve.h); 0 where it
-/// fits or its size is unknown.
+/// The bytes of a rank's device beside its reserve (planner/cost/reserve.h); nothing where its size is
+/// unknown.
+std::optional<std::uint64_t> available_on(const Job& job, const ClusterView& view,
+                                          const RankPlacement& place);
+/// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
 std::uint64_t missing_on(const Job& job, const ClusterView& view, const RankPlacement& place,
                          std::uint64_t needed);
 

@@ -87,7 +87,6 @@ class StepBuilder {
   std::pair<Activity, Activity> append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
                                             const std::function<Activity(double)>& append);
   double sending_seconds(const Worker& from, int chunk, int way) const;
-  double sent_at_border(int replica, int stage) const;
   double gather_seconds(const Worker& to, double bytes) const;
   void note_turn(Worker& worker, Activity ended, Activity begun) const;
   void add_border(int replica, int stage);

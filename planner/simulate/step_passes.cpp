@@ -79,15 +79,7 @@ double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) cons
   const int stage = chunk * from.slots + from.slot, next = stage + way;
   if (next < 0 || at(next) >= plan_.stages(from.replica).size()) return 0;
   return sending_seconds(from, workers[at(next % from.slots)],
-                         sent_at_border(from.replica, std::min(stage, next)));
-}
-
-/// Bytes that one micro-batch sends between virtual stages `stage` and `stage` + 1, in one direction.
-double StepBuilder::sent_at_border(int replica, int stage) const {
-  const Stage& sending = plan_.stages(replica)[at(stage)];
-  const double bytes = plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
-                       plan_.pipelines[at(replica)].micro_batch;
-  return border_bytes(plan_.job, bytes, sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
+                         sent_at_border(plan_, from.replica, std::min(stage, next)));
 }
 
 /// Seconds that the ranks of a slot take to gather what has arrived in parts.
@@ -133,7 +125,7 @@ void StepBuilder::add_border(int replica, int stage) {
   const Worker &before = workers[at(stage % slots)], &after = workers[at((stage + 1) % slots)];
   const Worker::Chunk &source = before.chunks[at(stage / slots)],
                       &target = after.chunks[at((stage + 1) / slots)];
-  const double bytes = sent_at_border(replica, stage);
+  const double bytes = sent_at_border(plan_, replica, stage);
   const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
                         Activity& previous) -> TransferActivities {
     const TransferActivities flow = add_flow(from, to, bytes);

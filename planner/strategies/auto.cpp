@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -21,7 +20,8 @@ namespace {
 std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, std::size_t most_ranks) {
   const auto part = condensed(context, job, most_ranks);
   if (!part) return std::nullopt;
-  const SearchContext inside{context.view, context.kinds_view, part->slots, context.options};
+  SearchContext inside{context.view, context.kinds_view, part->slots, context.options};
+  inside.times = context.times;
   const Plan small = auto_plan(inside, part->job);
   const Layout layout = repeated(layout_of(inside, small), *part);
   Scorer scorer(context, job);
@@ -55,7 +55,6 @@ struct Found {
 Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
   const bool large = context.launcher_slots.size() > most_at_once;
   Found found;
-  std::set<std::uint64_t> simulated;
   const auto attempt = [&found](const auto& search) {
     try {
       search();
@@ -76,9 +75,8 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options,
-                      limit,        context.contenders};
-    if (large && found.best) one.simulated = &simulated;
+    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options,
+                            limit,        context.contenders, context.times};
     attempt([&] { found.add(strategy->name, plan_by(*strategy, one, job)); });
   }
   return found;

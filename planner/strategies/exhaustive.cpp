@@ -186,12 +186,14 @@ class Exhaustive {
   /// The lower bound of one pipeline, without a plan.
   double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
     const double micro_batches = share.rows / share.micro_batch;
-    PipelineBound bound(layout_.schedule, layout_.chunks, micro_batches);
+    PipelineBound bound(layout_.schedule, micro_batches);
     for (std::size_t slot = 0; slot < pipeline.size(); ++slot) {
       const PassSeconds& layer = layer_seconds(pipeline[slot], share.micro_batch);
-      const double layers = split[slot] * layout_.chunks;
-      bound.add_slot(
-          {layers * layer.forward, layers * layer.backward_input, layers * layer.backward_weights});
+      const auto layers = [&](double count) {
+        return PassSeconds{count * layer.forward, count * layer.backward_input,
+                           count * layer.backward_weights};
+      };
+      bound.add_slot(layers(split[slot] * layout_.chunks), layers(split[slot]));
     }
     // Where cores are shared, computing can take longer but never less.
     return bound.seconds() * (1 - 1e-12);

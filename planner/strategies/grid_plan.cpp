@@ -36,12 +36,12 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
     // taken.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     const double worth = context.worth(limit);
-    if (candidate.bound >= worth || !context.is_new(candidate.plan)) continue;
-    const auto simulation = simulate_if_linked(candidate.plan, context.view, worth, &unlinked);
+    if (candidate.bound >= worth) continue;
+    const auto step = context.step_time(candidate.plan, worth, &unlinked);
     ++simulated;
-    if (!simulation) continue;
-    prediction.step_seconds = simulation->step_seconds;
-    prediction.bubble_fraction = simulation->bubble_fraction;
+    if (!step) continue;
+    prediction.step_seconds = step->seconds;
+    prediction.bubble_fraction = step->bubble_fraction;
     context.offer(candidate.plan);
     if (prediction.step_seconds < limit) best = &candidate;
   }
@@ -50,7 +50,7 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
   GridPlan result{std::move(best->plan), best->groups_inside_kinds};
   result.plan.notes.push_back(fmt::format(
       "{}, {} of them per replica: the fastest of the {} layouts that fit ({} divide; {} simulated, "
-      "the others cannot be faster by their compute alone)",
+      "the others cannot be faster by a lower bound)",
       layout_text(result.plan.job), result.plan.micro_batches(), fitting, layouts, simulated));
   return result;
 }

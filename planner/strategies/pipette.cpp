@@ -156,13 +156,13 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     if (missing_memory(plan, context.view).bytes > 0) return;
     const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     const double worth = context.worth(limit);
-    if (lower_bound(plan, context.view) >= worth || !context.is_new(plan)) return;
-    const auto simulation = simulate_if_linked(plan, context.view, worth);
-    if (!simulation) return;
-    plan.prediction.step_seconds = simulation->step_seconds;
-    plan.prediction.bubble_fraction = simulation->bubble_fraction;
+    if (lower_bound(plan, context.view) >= worth) return;
+    const auto step = context.step_time(plan, worth);
+    if (!step) return;
+    plan.prediction.step_seconds = step->seconds;
+    plan.prediction.bubble_fraction = step->bubble_fraction;
     context.offer(plan);
-    if (simulation->step_seconds < limit) best = std::move(plan);
+    if (step->seconds < limit) best = std::move(plan);
   };
   for (Candidate& candidate : candidates) {
     // Where devices differ, another order may have a lower bound; but with equal stages that is no gain.

@@ -88,7 +88,7 @@ std::optional<Plan> ask(const Strategy& strategy, const SearchContext& context, 
   PlanOptions options = context.options;
   options.strategy = strategy.name;
   return strategy.plan({context.view, context.kinds_view, context.launcher_slots, options,
-                        context.limit_seconds, context.contenders, context.simulated},
+                        context.limit_seconds, context.contenders, context.times},
                        job);
 }
 
