@@ -1,5 +1,7 @@
 #include "base/clock.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -11,6 +13,13 @@ namespace {
 class SteadyClock final : public Clock {
  public:
   TimePoint now() const noexcept override { return std::chrono::steady_clock::now(); }
+  TimePoint roughly_now() const noexcept override {
+    // As of the kernel's last tick, which it leaves in memory that every process may read. std::chrono's
+    // steady clock is the same one, read precisely.
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return TimePoint(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
+  }
 };
 
 }  // namespace

@@ -16,11 +16,13 @@ inline Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-/// A source of time. now() may be called from any thread.
+/// A source of time. Its functions may be called from any thread.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint now() const noexcept = 0;
+  /// The time as it was some milliseconds ago at most, which costs less: for intervals of more than that.
+  virtual TimePoint roughly_now() const noexcept { return now(); }
   /// The machine's monotonic clock; lives as long as the process.
   static const Clock& steady() noexcept;
 };

@@ -28,5 +28,21 @@ TEST(Deadline, RoundsPollTimeoutsUpSoThatAWaitNeverWakesTooEarly) {
   EXPECT_EQ(deadline.poll_milliseconds(), 0);
 }
 
+TEST(SteadyClock, KnowsRoughlyHowLateItIs) {
+  const Clock& clock = Clock::steady();
+  const auto deadline = Deadline::after(std::chrono::seconds(60));
+  const TimePoint first = clock.roughly_now();
+  EXPECT_LE(first, clock.now());
+  TimePoint last = first;
+  for (int moves = 0; moves < 3;) {
+    ASSERT_FALSE(deadline.passed()) << "it stands still";
+    const TimePoint rough = clock.roughly_now();
+    ASSERT_GE(rough, last);
+    ASSERT_LE(rough, clock.now());
+    if (rough > last) ++moves;
+    last = rough;
+  }
+}
+
 }  // namespace
 }  // namespace tombolo

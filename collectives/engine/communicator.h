@@ -5,7 +5,8 @@
 // Thread rule: one thread at a time per Communicator; different communicators (also those made by split())
 // are independent and may be used by different threads at once. Every rank calls the collectives of one
 // communicator in the same order. Every wait is bounded by Options::deadline; a failure names rank, host, NIC
-// and operation, and leaves the communicator unusable.
+// and operation, and leaves the communicator unusable. What a rank did before it failed or left still counts:
+// others complete what needs no more than that.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Runs schedules of the simulator and adds what they found to a record: JSON, and a page of Markdown made of it.
 
-    record.py [--over tcp] [--build build] [--schedules 250000] [--first N] [--jobs 1] [--commit HASH] [--out docs/results/simulation]
+    record.py [--under connection] [--over tcp] [--build build] [--schedules 250000] [--first N] [--jobs 1] [--commit HASH]
+              [--out docs/results/simulation]
 
-The commit is asked of git unless it is given, as where the build was copied to. The schedules follow the last over the same transport that the record holds, or begin with N. A run of which one went wrong is recorded like any
+The commit is asked of git unless it is given, as where the build was copied to. The schedules follow the last of the same kind, beneath
+the same user and over the same transport, that the record holds, or begin with N. A run of which one went wrong is recorded like any
 other, and makes the exit code 1.
 """
 import argparse
@@ -28,7 +30,7 @@ def run(arguments, first):
         raise SystemExit(f"record: {program} is not there: build it (ninja -C {arguments.build} simulate)")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "figures.json"
-        done = subprocess.run([program, "--over", arguments.over, "--first", str(first), "--count", str(arguments.schedules), "--jobs", str(arguments.jobs),
+        done = subprocess.run([program, "--under", arguments.under, "--over", arguments.over, "--first", str(first), "--count", str(arguments.schedules), "--jobs", str(arguments.jobs),
                                "--most-wrong", str(arguments.schedules), "--json", file], check=False,
                               stdout=subprocess.PIPE, text=True)
         print(done.stdout, end="")
@@ -36,22 +38,31 @@ def run(arguments, first):
         return {**json.loads(file.read_text(encoding="utf-8")), "went_wrong": {seed: what for seed, what in said}}
 
 
+UNDER = {"connection": "two owners", "plugin": "the plugin", "collectives": "the collectives"}
 OVER = {"tcp": "TCP", "shm": "shared memory"}
+KINDS = [(under, over) for under in UNDER for over in OVER]
 
 
-def over_of(run):
-    """What carried the messages, which records of old do not say."""
-    return run.get("over", "tcp")
+def kind_of(run):
+    """What used the connections and what carried the messages, which records of old do not say."""
+    return run.get("under", "connection"), run.get("over", "tcp")
 
 
 def page(runs):
-    kinds = [over for over in OVER if any(over_of(one) == over for one in runs)]
+    kinds = [kind for kind in KINDS if any(kind_of(one) == kind for one in runs)]
+
+    def line(cells):
+        return f"| {' | '.join(cells)} |"
 
     def row(name, text):
-        def of(over):
-            return text(lambda key: sum(one[key] for one in runs if over_of(one) == over))
+        def of(kind):
+            return text(lambda key: sum(one[key] for one in runs if kind_of(one) == kind))
 
-        return f"| {name} | " + " | ".join(of(over) for over in kinds) + " |"
+        return line([name, *(of(kind) for kind in kinds)])
+
+    def name(run):
+        under, over = kind_of(run)
+        return [UNDER[under], OVER[over]]
 
     def count(name, key):
         return row(name, lambda total: f"{total(key):,}")
@@ -65,19 +76,22 @@ def page(runs):
             row("processor time", lambda total: f"{total('processor_seconds') / 3600:.2f} h"),
             row("schedules per core and hour",
                 lambda total: f"{3600 * total('schedules') / total('processor_seconds'):,.0f}")]
-    each = [f"| {OVER[over_of(one)]} | {one['first']:,} to {one['first'] + one['schedules'] - 1:,} | {one['commit']} | {one['date']} | {one['processor']} | "
-            f"{one['kernel']} | {one['wrong']} |" for one in runs]
-    wrong = [f"* Over {OVER[over_of(one)]}, seed {seed}, commit {one['commit']}: {what}." for one in runs for seed, what in one["went_wrong"].items()]
+    each = [line([*name(one), f"{one['first']:,} to {one['first'] + one['schedules'] - 1:,}", one["commit"], one["date"], one["processor"],
+                  one["kernel"], str(one["wrong"])]) for one in runs]
+    wrong = [f"* Beneath {UNDER[under]}, over {OVER[over]}, seed {seed}, commit {one['commit']}: {what}."
+             for one in runs for under, over in [kind_of(one)] for seed, what in one["went_wrong"].items()]
     return "\n".join(["# Simulated schedules", "",
                       "Written by `tests/simulation/record.py`; [faults](../faults.md#simulated) says what a schedule is.", "",
-                      "| over | " + " | ".join(OVER[over] for over in kinds) + " |", "|---" * (1 + len(kinds)) + "|", *rows, "",
-                      "## Runs", "", "| over | seeds | commit | date | processor | Linux | went wrong |",
-                      "|---|---|---|---|---|---|---|", *each, "",
+                      line(["beneath", *(UNDER[under] for under, _ in kinds)]), "|---" * (1 + len(kinds)) + "|",
+                      line(["over", *(OVER[over] for _, over in kinds)]), *rows, "",
+                      "## Runs", "", "| beneath | over | seeds | commit | date | processor | Linux | went wrong |",
+                      "|---|---|---|---|---|---|---|---|", *each, "",
                       *wrong]).rstrip("\n") + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--under", choices=UNDER, default="connection")
     parser.add_argument("--over", choices=OVER, default="tcp")
     parser.add_argument("--build", default="build")
     parser.add_argument("--schedules", type=int, default=250_000)
@@ -88,7 +102,8 @@ def main():
     arguments = parser.parse_args()
     record = arguments.out.with_suffix(".json")
     runs = json.loads(record.read_text(encoding="utf-8")) if record.exists() else []
-    first = arguments.first or max((one["first"] + one["schedules"] for one in runs if over_of(one) == arguments.over), default=1)
+    first = arguments.first or max((one["first"] + one["schedules"] for one in runs if kind_of(one) == (arguments.under, arguments.over)),
+                                     default=1)
     source = machine.source()
     here = {"date": str(datetime.date.today()),
             "commit": arguments.commit or f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}", **machine.machine()}

@@ -55,8 +55,9 @@ class ChannelConnection : public HostMemoryConnection {
     incoming_.finish(sequence);
   }
 
-  /// Called after each round of progress. True where nothing moved for kTurnsToLook rounds, so that checks
-  /// are due that take system calls, stalled() among them.
+  /// Called after each round of progress. True where nothing moved for kTurnsToLook rounds, or in this one
+  /// and the last check is kTimeToLook ago, so that checks are due that take system calls, stalled() among
+  /// them: who turns without a break checks seldom as counted in turns, and who calls rarely in every call.
   bool count_turn(bool moved) noexcept {
     if (moved) {
       moved_ = true;
@@ -64,11 +65,16 @@ class ChannelConnection : public HostMemoryConnection {
       stalls_.moved(*meter_, *channel_.clock);
       return false;
     }
-    if (++idle_turns_ < kTurnsToLook) return false;
-    idle_turns_ = 0;
+    const TimePoint time = channel_.clock->roughly_now();
+    if (++idle_turns_ < kTurnsToLook) {
+      if (time - last_look_ < kTimeToLook) return false;
+    } else {
+      idle_turns_ = 0;
+    }
+    last_look_ = time;
     return true;
   }
-  /// How many rounds since something moved, up to the last such check.
+  /// How many rounds since something moved, counted anew after kTurnsToLook.
   unsigned idle_turns() const noexcept { return idle_turns_; }
   /// Why the connection is to fail; empty while the peer takes what is sent.
   std::string stalled() noexcept;
@@ -100,10 +106,12 @@ class ChannelConnection : public HostMemoryConnection {
 
  private:
   static constexpr unsigned kTurnsToLook = 1024;
+  static constexpr Duration kTimeToLook = std::chrono::milliseconds(10);
 
   mutable StallWatch stalls_;
   mutable bool sleeps_ = false;
   unsigned idle_turns_ = 0;
+  TimePoint last_look_{};
   bool moved_ = true;
   TimePoint last_moved_{};
 };

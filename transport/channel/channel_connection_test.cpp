@@ -87,6 +87,18 @@ TEST_F(BareConnection, AWaitingReceiveAloneIsNoFailure) {
   }
 }
 
+TEST_F(BareConnection, LooksAroundInEveryTurnOfAnOwnerThatCallsRarely) {
+  connection_.count_turn(false);
+  for (int turn = 0; turn < 10; ++turn) {
+    clock_.advance(std::chrono::milliseconds(9));
+    EXPECT_FALSE(connection_.count_turn(false)) << turn;
+    clock_.advance(std::chrono::milliseconds(1));
+    EXPECT_FALSE(connection_.count_turn(true)) << "nobody is to be looked for whose bytes come";
+    EXPECT_TRUE(connection_.count_turn(false)) << turn;
+    EXPECT_FALSE(connection_.count_turn(false)) << turn;
+  }
+}
+
 TEST_F(BareConnection, LooksAroundAfterManyTurnsWithoutMovement) {
   int quiet = 0;
   while (!connection_.count_turn(false)) ASSERT_LT(++quiet, 10'000);

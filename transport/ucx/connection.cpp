@@ -258,15 +258,16 @@ bool UcxConnection::progress() noexcept {
     look_at_channel();
     if (error_) return true;
   }
-  bool moved = agreed_.worker->progress();
+  const bool came = agreed_.worker->progress();
+  bool moved = came;
   if (credit_.handle == nullptr && trouble_.status == UCS_OK) expect_credit();
   if (next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= give_credit();
   if (!error_ && (trouble_.status != UCS_OK || agreed_.worker->trouble() != UCS_OK)) look_at_trouble();
   if (error_) return true;
   if (closing()) {
-    if (moved) peer_.prolong();
-    close_when_drained();
+    if (moved && peer_.goodbye()) peer_.prolong();
+    close_when_drained(came);
   } else if (count_turn(moved)) {
     look_at_channel();
     if (error_) return moved;
@@ -315,8 +316,9 @@ void UcxConnection::look_at_channel() noexcept {
     fail_with(Cause::kRemote, fmt::format("the peer sent {}", nonsense));
 }
 
-/// Closes once everything that the peer sent before its end has been delivered.
-void UcxConnection::close_when_drained() noexcept {
+/// Closes once everything that the peer sent before its end has been delivered. `came`: UCX found something
+/// in this call.
+void UcxConnection::close_when_drained(bool came) noexcept {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
@@ -330,11 +332,8 @@ void UcxConnection::close_when_drained() noexcept {
       end_operations();
       for (std::uint64_t one = outgoing_.oldest(); one < delivered; ++one) sent(one, UCS_OK);
     }
-  } else {
-    // A process that died sends no counts, so only what is here already can be delivered.
-    const TimePoint until = now() + kDrainTime;
-    while (agreed_.worker->progress() && now() < until) {
-    }
+  } else if (came && peer_.patient()) {
+    return;  // A process that died sends no counts: what is here already comes in as many calls as it takes.
   }
   fail_with(Cause::kRemote, peer_.ending());
 }

@@ -79,7 +79,7 @@ class UcxConnection final : public channel::ChannelConnection {
   void look_at_trouble() noexcept;
   void look_at_channel() noexcept;
   bool closing() const noexcept { return peer_.closing(); }
-  void close_when_drained() noexcept;
+  void close_when_drained(bool came) noexcept;
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;

@@ -82,6 +82,11 @@ Fault draw_fault(Draw& draw, const Plan& plan, Duration& left) {
 
 }  // namespace
 
+bool Plan::may_lack_a_way() const noexcept {
+  return over == Over::kShm && !or_tcp &&
+         std::ranges::any_of(faults, [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
+}
+
 bool Plan::survivable() const noexcept {
   return std::ranges::none_of(faults, [](const Fault& one) { return one.terminal(); });
 }

@@ -85,9 +85,9 @@ struct Plan {
   std::vector<Fault> faults;
 
   bool survivable() const noexcept;
-  /// Whether set-up may end as "unsupported": shared memory alone may be used, and a fault, or a peer that
-  /// closes meanwhile, keeps the two from agreeing on it. The product does not tell these apart.
-  bool may_lack_a_way() const noexcept { return over == Over::kShm && !or_tcp; }
+  /// Whether set-up may end as "unsupported": shared memory alone may be used, and errors of system calls may
+  /// keep the two from agreeing on it.
+  bool may_lack_a_way() const noexcept;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

@@ -28,8 +28,8 @@ using std::chrono::milliseconds;
 constexpr Duration kPatience = 4 * kIdleTimeout;
 // Where a rank dies during set-up, the one that keeps the store waits a deadline for it, and the first call
 // another. Then it asks for 5 s who else is stuck, and for 2 s whom it may tell; a rank that sleeps hears of
-// it within another second.
-constexpr Duration kLongestFailure = 2 * kPatience + std::chrono::seconds(9) + kMostTaken;
+// it within another second, and waits one more for last words.
+constexpr Duration kLongestFailure = 2 * kPatience + std::chrono::seconds(10) + kMostTaken;
 // With closing, which takes 5 s of each, and the time until the faults strike.
 constexpr Duration kCollectiveLimit = 20 * kIdleTimeout;
 constexpr std::size_t kGuardBytes = 16;
