@@ -119,8 +119,7 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
   const auto span = [](Duration time) { return format_seconds(to_seconds(time)); };
   local().log.warning(
       "{}: goes on over {}{}, {} -> {}, {} later: {} until the last way was stopped, {} until this one was "
-      "there, {} "
-      "until both ends knew what is missing; messages to send again: {}. It moved because {}",
+      "there, {} until both ends knew what is missing; messages to send again: {}. It moved because {}",
       description_, leg_->route().transport, as_kind(leg_->route()), leg_->route().local_nic,
       leg_->route().peer_nic, span(now - since_), span(stopped_ - since_), span(begun_ - stopped_),
       span(now - begun_), again, moved_because_);
