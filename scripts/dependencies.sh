@@ -13,6 +13,7 @@ build=(g++ cmake ninja-build
 test=(libgtest-dev python3 pkg-config python3-prometheus-client curl nftables
   python3-torch libopenblas0-pthread  # without OpenBLAS this PyTorch multiplies matrices many times slower
   libbenchmark-dev  # micro_bench
+  gdb  # reads the layouts in NCCL's libraries, for tests/nccl
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
 lint=(clang-format clang-tidy clang libclang-rt-dev lld ccache

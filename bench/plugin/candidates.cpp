@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 
 #include "base/error.h"
 #include "bench/nccl_socket.h"
@@ -64,10 +63,11 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels
     shared_memory("tombolo-area", "off");
     shared_memory("tombolo-read", "always");
   }
+  std::vector<std::string> keys;
+  for (const Candidate& one : all) keys.push_back(one.key);
   for (const std::string& key : plan.only)
-    if (std::ranges::find(all, key, &Candidate::key) == all.end())
-      fail(Cause::kInvalidUsage, "--only {}: there is only {}", key,
-           fmt::join(all | std::views::transform(&Candidate::key), ", "));
+    if (std::ranges::find(keys, key) == keys.end())
+      fail(Cause::kInvalidUsage, "--only {}: there is only {}", key, fmt::join(keys, ", "));
   if (!plan.only.empty())
     std::erase_if(
         all, [&](const Candidate& one) { return std::ranges::find(plan.only, one.key) == plan.only.end(); });

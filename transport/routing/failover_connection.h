@@ -188,9 +188,9 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::uint64_t moves_ = 0;
   std::string moved_because_;
   NicPairAbsences absences_;
-  bool peer_knows_ = false;  // that the leg has failed
-  TimePoint since_{};        // when the last leg failed
-  Deadline patience_;        // kMoving, kAgreeing
+  bool peer_knows_ = false;                  // that the leg has failed
+  TimePoint since_{}, stopped_{}, begun_{};  // when the last leg failed and was fenced, and this one began
+  Deadline patience_;                        // kMoving, kAgreeing
   TimePoint try_again_{}, look_again_{};
 
   std::unique_ptr<bootstrap::AuthenticatingListener> listener_;

@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <set>
 
 #include "transport/testing/pretended_rdma.h"
@@ -125,8 +126,14 @@ TEST_F(Failover, ThreadsThatSleepGoOnOverTcp) {
   EXPECT_EQ(right().route().transport, "tcp");
   EXPECT_EQ(left().label(), 77u);
   EXPECT_EQ(right().label(), 77u);
-  // The log says whither, and why.
+  // The log says whither, what the time is made of, and why.
   test::expect_in(book_.text(), "goes on over tcp");
+  EXPECT_TRUE(std::regex_search(
+      book_.text(),
+      std::regex("later: [0-9.e+]+ [mu]?s until the last way was stopped, [0-9.e+]+ [mu]?s until this one "
+                 "was there, "
+                 "[0-9.e+]+ [mu]?s until both ends knew what is missing; messages to send again: [0-9]+[.]")))
+      << book_.text();
   test::expect_in(book_.text(), "It moved because");
   test::expect_in(book_.text(), "acknowledged nothing, 8 tries");
 }

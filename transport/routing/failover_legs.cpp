@@ -21,6 +21,7 @@ constexpr std::size_t kMostHistory = 2000;
 /// `record_received`: the receive of the peer's record, where one is posted on the leg already.
 void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* record_received) {
   leg_ = std::move(leg);
+  begun_ = local().clock->now();
   moved_ = true;
   memories_.use(leg_.get());
   record_out_ = record().encode();
@@ -114,11 +115,14 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
       absences_.returned({pair.nic, pair.peer_address}, local().clock->now());
   ++counts_.rejoins;
   counts_.replayed += again;
+  const TimePoint now = local().clock->now();
+  const auto span = [](Duration time) { return format_seconds(to_seconds(time)); };
   local().log.warning(
-      "{}: goes on over {}{}, {} -> {}, {} later; messages to send again: {}. It moved because {}",
+      "{}: goes on over {}{}, {} -> {}, {} later: {} until the last way was stopped, {} until this one was "
+      "there, {} until both ends knew what is missing; messages to send again: {}. It moved because {}",
       description_, leg_->route().transport, as_kind(leg_->route()), leg_->route().local_nic,
-      leg_->route().peer_nic, format_seconds(to_seconds(local().clock->now() - since_)), again,
-      moved_because_);
+      leg_->route().peer_nic, span(now - since_), span(stopped_ - since_), span(begun_ - stopped_),
+      span(now - begun_), again, moved_because_);
 }
 
 // ---- a leg ends
@@ -180,6 +184,7 @@ void FailoverConnection::leave_leg(const std::string& why) {
   }
   become(FailoverEvent::kLegLost);
   drop_leg();
+  stopped_ = local().clock->now();
   try_again_ = connecting() || !peer_knows_ ? TimePoint{} : local().clock->now() + kAskAgain;
 }
 
