@@ -13,7 +13,7 @@ Staging::InContext& Staging::best_of(int ordinal) {
   One& one = gpus_[ordinal];
   if (!one.plugin && one.no_context.empty()) {
     try {
-      one.plugin.emplace(std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kPlugin), nullptr);
+      one.plugin = InContext{std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kPlugin), nullptr};
     } catch (const Error& error) {
       one.no_context = error.what();
     }
@@ -24,7 +24,7 @@ Staging::InContext& Staging::best_of(int ordinal) {
 Staging::InContext& Staging::program_of(int ordinal) {
   One& one = gpus_[ordinal];
   if (!one.program)
-    one.program.emplace(std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kProgram), nullptr);
+    one.program = InContext{std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kProgram), nullptr};
   return *one.program;
 }
 
