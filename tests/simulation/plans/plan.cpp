@@ -83,8 +83,9 @@ Fault draw_fault(Draw& draw, const Plan& plan, Duration& left) {
 }  // namespace
 
 bool Plan::may_lack_a_way() const noexcept {
-  return over == Over::kShm && !or_tcp &&
-         std::ranges::any_of(faults, [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
+  return over == Over::kShm && !or_tcp && std::ranges::any_of(faults, [](const Fault& one) {
+           return one.kind == Fault::Kind::kErrno || one.kind == Fault::Kind::kSilence;
+         });
 }
 
 bool Plan::survivable() const noexcept {

@@ -86,7 +86,8 @@ struct Plan {
 
   bool survivable() const noexcept;
   /// Whether set-up may end as "unsupported": shared memory alone may be used, and errors of system calls may
-  /// keep the two from agreeing on it.
+  /// keep the two from agreeing on it, or a silence hides for longer than loopback ever would that a peer has
+  /// closed its end, or died.
   bool may_lack_a_way() const noexcept;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
