@@ -22,6 +22,11 @@ constexpr int kHalvings = 14;
 constexpr double kSomeMemorySpeed = 1e10;
 
 void check_run(const Plan& plan, const MeasuredRun& run) {
+  if (run.global_batch > 0 && run.global_batch != plan.job.global_batch)
+    fail(Cause::kInvalidUsage,
+         "measured run: its steps have {} rows, but the plan's have {}; it is of another job",
+         run.global_batch, plan.job.global_batch);
+  if (run.ranks.empty()) return;
   if (plan.ranks.size() != run.ranks.size())
     fail(Cause::kInvalidUsage, "measured run: {} ranks, but the plan has {}; it was measured with another",
          run.ranks.size(), plan.ranks.size());
@@ -69,12 +74,13 @@ class Calibrator {
       keys_.push_back(original_ ? DeviceKey{-1, 0, name} : DeviceKey{host, place.device, name});
       factors_.try_emplace(keys_.back());
     }
-    if (!original_)
+    if (!original_ && !run.ranks.empty())
       for (auto& host : cluster_.hosts)
         for (auto& device : host.devices)
           if (device.memory_bytes_per_second <= 0) device.memory_bytes_per_second = kSomeMemorySpeed;
-    const bool known =
-        std::ranges::all_of(run.ranks, [](const auto& rank) { return rank.processor.has_value(); });
+    const bool known = !run.ranks.empty() && std::ranges::all_of(run.ranks, [](const auto& rank) {
+      return rank.processor.has_value();
+    });
     by_processor_ = known && cluster.shared_processor;
     if (known && on_processors()) sending_seconds_per_byte_ = sending_seconds_per_byte();
   }
@@ -83,13 +89,13 @@ class Calibrator {
     Calibration result;
     result.predicted = simulate(plan_, given_);
     result.predicted_ranks = rank_seconds(result.predicted, plan_);
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMostRounds && !run_.ranks.empty(); ++round) {
       apply();
       result.calibrated = simulate(corrected_, corrected_cluster_);
       result.calibrated_ranks = rank_seconds(result.calibrated, plan_);
       if (!improve(by_processor_ ? alone() : result.calibrated_ranks)) break;
     }
-    if (by_processor_) {
+    if (by_processor_ || run_.ranks.empty()) {
       fit_the_step();
       result.calibrated = simulate(corrected_, corrected_cluster_);
       result.calibrated_ranks = rank_seconds(result.calibrated, plan_);

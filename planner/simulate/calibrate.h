@@ -48,6 +48,9 @@ std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& 
 /// spreads it evenly), the difference is spread over all passes. Otherwise elapsed time counts, which needs a
 /// fixed-point iteration because ranks slow each other down.
 ///
+/// Of a run of which only the steps are known, passes on all devices are lengthened or shortened alike, by a
+/// factor of at most 4, until the simulated step takes as long as the measured one.
+///
 /// A profile also gets the processor time that sending took, where all ranks compute on CPUs. Links are not
 /// corrected: the probe measures them, and the time that a rank waits does not tell one link from another.
 /// Throws kInvalidUsage where the run is not one of this plan, and as simulate() does.

@@ -180,6 +180,25 @@ TEST(Calibrate, FindsTheSpeedOfAMemoryThatNobodyKnew) {
   EXPECT_NEAR(found.cluster.hosts[0].devices[0].memory_bytes_per_second, 3e9, 3e7);
 }
 
+TEST(Calibrate, SpreadsTheErrorOfARunOfWhichOnlyTheStepsAreKnown) {
+  const auto guessed = guessed_cluster();
+  const Plan plan = pipelined_plan();
+  MeasuredRun run;
+  run.step_seconds = {1.5 * step_of(plan, guessed)};
+  const Calibration found = calibrate(plan, guessed, run);
+  EXPECT_NEAR(found.calibrated.step_seconds, run.step_seconds[0], 0.002 * run.step_seconds[0]);
+  EXPECT_NEAR(step_of(plan, found.cluster), run.step_seconds[0], 0.002 * run.step_seconds[0]);
+  ASSERT_EQ(found.corrections.size(), 4U);
+  for (const Correction& one : found.corrections) {
+    EXPECT_GT(one.forward, 1.5) << "the network is as fast as before";
+    EXPECT_EQ(one.forward, found.corrections[0].forward);
+    EXPECT_EQ(one.backward, one.forward);
+    EXPECT_EQ(one.update, 1);
+  }
+  run.global_batch = plan.job.global_batch + 1;
+  EXPECT_THROW((void)calibrate(plan, guessed, run), Error);
+}
+
 TEST(Calibrate, RefusesARunOfAnotherPlan) {
   const auto cluster = real_cluster();
   const auto message_of = [&](const Plan& plan, const MeasuredRun& run) {

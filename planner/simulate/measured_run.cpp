@@ -1,12 +1,15 @@
 #include "planner/simulate/measured_run.h"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "base/median.h"
+#include "planner/simulate/megatron_log.h"
 
 namespace tombolo::planner {
 
@@ -66,7 +69,14 @@ double MeasuredRun::median_step() const {
 }
 
 MeasuredRun MeasuredRun::load(const std::string& path) {
-  return parse(JsonDocument::load(path));
+  std::ifstream file(path);
+  if (!file) fail(Cause::kInvalidUsage, "{}: cannot open", path);
+  char first = 0;
+  file >> first;  // skips space
+  if (first == '{') return parse(JsonDocument::load(path));
+  file.clear();
+  file.seekg(0);
+  return read_megatron_log(file, path);
 }
 
 MeasuredRun MeasuredRun::parse(const JsonDocument& document) {

@@ -1,5 +1,5 @@
-// The measurements of a short run of the real job: the trainer writes them, calibration and the report read
-// them. Their JSON is documented in docs/planning.md.
+// The measurements of a short run of the real job: the trainer writes them, or Megatron-LM its log;
+// calibration and the report read them. The trainer's JSON is documented in docs/planning.md.
 #pragma once
 
 #include <optional>
@@ -41,8 +41,10 @@ struct MeasuredRun {
 
   std::vector<double> step_seconds;  ///< of every step, in order
   int warm_up = 0;                   ///< the number of first steps that do not count
-  std::vector<Rank> ranks;           ///< by rank
+  std::vector<Rank> ranks;           ///< by rank; empty where only the steps are known (a log of Megatron-LM)
   std::vector<LinkBytes> links;      ///< per step, as the ranks counted what they sent
+  int global_batch = 0;              ///< rows per step; 0: not told
+  double flops_per_second = 0;       ///< of the model, per GPU, as the framework counted; 0: not told
 
   /// How many steps of a run of `steps` are left out of the medians: a fifth, and at least one if there are
   /// several.
@@ -50,7 +52,8 @@ struct MeasuredRun {
   /// Median over the steps after the warm-up.
   double median_step() const;
 
-  /// Throws kInvalidUsage naming file, line and field.
+  /// Reads what `tombolo train --measured` wrote (JSON), or a log of Megatron-LM (megatron_log.h). Throws
+  /// kInvalidUsage naming file, line and field.
   static MeasuredRun load(const std::string& path);
   static MeasuredRun parse(const JsonDocument& document);
   Json to_json() const;

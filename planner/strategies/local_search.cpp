@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "planner/model/index.h"
 
@@ -25,6 +26,7 @@ class LocalSearch {
       better = move_layers();
       better |= move_rows();
       better |= change_choices();
+      better |= move_stages();
       better |= traits(job_.framework).rank_order == RankOrder::kAny ? swap_ranks() : swap_hosts();
     }
     return best_;
@@ -117,6 +119,43 @@ class LocalSearch {
             }
           if (!divides) continue;
           next.chunks = chunks;
+        }
+        any |= take(next);
+      }
+    return any;
+  }
+
+  /// Whether two slots take the same part in a pipeline, so that they can change places without an effect.
+  bool alike(const Layout::PipelineSlot& one, const Layout::PipelineSlot& other) const {
+    const auto host_of = [&](const Layout::PipelineSlot& slot) -> const topology::Host& {
+      return context_.view.host(context_.launcher_slots[at(slot.ranks.front())].host);
+    };
+    const auto name_of = [&](const Layout::PipelineSlot& slot) -> const std::string& {
+      return host_of(slot).devices[at(context_.launcher_slots[at(slot.ranks.front())].device)].name;
+    };
+    return one.layers == other.layers && one.ranks.size() == other.ranks.size() &&
+           host_of(one).cluster == host_of(other).cluster && name_of(one) == name_of(other);
+  }
+
+  /// Moves whole stages, with their layers and in all replicas, to another place in the pipeline: one that
+  /// goes to a cluster and comes back crosses twice, and no exchange of two hosts mends that.
+  bool move_stages() {
+    bool any = false;
+    const std::size_t slots = best_.replicas.front().slots.size();
+    if (!best_.uniform()) return false;
+    for (std::size_t from = 0; from < slots && !spent(); ++from)
+      for (std::size_t to = 0; to < slots && !spent(); ++to) {
+        const auto& now = best_.replicas.front().slots;
+        const auto [first, last] = std::minmax(from, to);
+        const bool same = std::all_of(now.begin() + static_cast<std::ptrdiff_t>(first),
+                                      now.begin() + static_cast<std::ptrdiff_t>(last) + 1,
+                                      [&](const auto& slot) { return alike(slot, now[from]); });
+        if (same) continue;
+        Layout next = best_;
+        for (Layout::Replica& replica : next.replicas) {
+          Layout::PipelineSlot moved = std::move(replica.slots[from]);
+          replica.slots.erase(replica.slots.begin() + static_cast<std::ptrdiff_t>(from));
+          replica.slots.insert(replica.slots.begin() + static_cast<std::ptrdiff_t>(to), std::move(moved));
         }
         any |= take(next);
       }

@@ -8,8 +8,8 @@
 namespace tombolo::planner {
 
 /// Applies changes to `start` that make a step shorter, until none does or `most` layouts have been
-/// simulated: exchange two ranks, move a layer or a micro-batch, use other rows per micro-batch, another
-/// schedule or recomputation.
+/// simulated: exchange two ranks, move a layer, a micro-batch or a whole stage, use other rows per
+/// micro-batch, another schedule or recomputation.
 Plan improved_plan(const SearchContext& context, const Job& job, const Plan& start, std::int64_t most);
 
 }  // namespace tombolo::planner

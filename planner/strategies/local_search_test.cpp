@@ -49,6 +49,29 @@ TEST(LocalSearch, ExchangesRanksThatSitOnTheWrongHosts) {
   EXPECT_EQ(slow_borders, 1);
 }
 
+TEST(LocalSearch, MovesWholeStagesSoThatThePipelineCrossesOnce) {
+  // Both replicas go from a to b and back; to exchange two hosts would have gradients cross too.
+  Job job = free_job(8, 16);
+  job.framework = Framework::kMegatron;
+  job.tensor = 1;
+  const SearchSetting setting(gpu_cluster({{"a", 4, 1, topology::NicKind::kInfiniBand, 1e9},
+                                           {"b", 4, 1, topology::NicKind::kRoce, 1e9}},
+                                          1e6),
+                              job);
+  Layout crossed;
+  crossed.replicas = {{{{{0}, 2}, {{4}, 2}, {{5}, 2}, {{1}, 2}}, 8, 1},
+                      {{{{2}, 2}, {{6}, 2}, {{7}, 2}, {{3}, 2}}, 8, 1}};
+  const Plan start = start_of(setting, crossed);
+  const Plan better = improved_plan(setting.context, setting.job, start, 200);
+  EXPECT_LT(better.prediction.step_seconds, start.prediction.step_seconds);
+  for (const Layout::Replica& replica : layout_of(setting.context, better).replicas) {
+    int crossings = 0;
+    for (std::size_t i = 0; i + 1 < replica.slots.size(); ++i)
+      crossings += replica.slots[i].ranks[0] / 4 != replica.slots[i + 1].ranks[0] / 4;
+    EXPECT_EQ(crossings, 1);
+  }
+}
+
 TEST(LocalSearch, NeverEndsWorseAndKeepsReplicasAlikeWhereTheyMustBe) {
   std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(10); ++trial) {

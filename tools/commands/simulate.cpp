@@ -21,7 +21,9 @@ constexpr const char* kSimulateHelp =
     "\n"
     "With --measured it is set beside what the trainer measured of a short run of the same plan (tombolo "
     "train\n"
-    "--measured): the step, what each stage computes, bytes per link, and by how much each device was off.\n"
+    "--measured): the step, what each stage computes, bytes per link, and by how much each device was off; "
+    "or\n"
+    "beside the steps in a log of Megatron-LM.\n"
     "--calibrate writes what the next prediction should go by: the profile of --profile with corrected "
     "times, "
     "or\n"
@@ -123,10 +125,11 @@ void add_simulate(CommandLine& tombolo) {
   app.add_option("--profile", options->profile,
                  "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
       ->type_name("FILE");
-  auto* measured =
-      app.add_option("--measured", options->measured,
-                     "What `tombolo train --measured` wrote of a run of this plan: compare with it")
-          ->type_name("FILE");
+  auto* measured = app.add_option("--measured", options->measured,
+                                  "What `tombolo train --measured` wrote of a run of this plan, or "
+                                  "Megatron-LM's log of it: compare "
+                                  "with it")
+                       ->type_name("FILE");
   app.add_option("--report", options->report, "With --measured: write a page (HTML) here")
       ->type_name("FILE")
       ->needs(measured);

@@ -7,6 +7,7 @@
 
 #include "base/median.h"
 #include "base/units.h"
+#include "planner/explain/utilisation.h"
 #include "tools/cli/table.h"
 #include "tools/reports/html.h"
 #include "tools/reports/svg.h"
@@ -58,6 +59,7 @@ std::vector<RankSeconds> measured_ranks(const MeasuredRun& run) {
 std::vector<Compared> comparisons(const Plan& plan, const MeasuredRun& run, const Calibration& calibration) {
   std::vector<Compared> lines{
       {"step", calibration.predicted.step_seconds, run.median_step(), calibration.calibrated.step_seconds}};
+  if (run.ranks.empty()) return lines;
   const auto measured = measured_ranks(run);
   int stages = 0;
   for (const auto& place : plan.ranks) stages = std::max(stages, place.stage + 1);
@@ -79,7 +81,9 @@ struct ComparedLink {
   double predicted = 0, measured = 0;
 };
 
+/// Nothing where the run does not tell what its ranks sent.
 std::vector<ComparedLink> compared_links(const MeasuredRun& run, const Calibration& calibration) {
+  if (run.ranks.empty()) return {};
   std::vector<ComparedLink> links;
   const auto at = [&](const planner::LinkBytes& link) -> ComparedLink& {
     for (ComparedLink& known : links)
@@ -111,14 +115,31 @@ std::string correction_text(const planner::Correction& one) {
                      where, one.forward, one.backward, one.update);
 }
 
-/// One line per device, and one about sending where the profile states its cost.
-std::vector<std::string> correction_lines(const Calibration& calibration) {
+/// One line per device, or for all of them where only the steps are known; and one about sending where the
+/// profile states its cost.
+std::vector<std::string> correction_lines(const MeasuredRun& run, const Calibration& calibration) {
   std::vector<std::string> lines;
+  if (run.ranks.empty())
+    return {fmt::format("on every device passes take {:.2f} times the predicted time",
+                        calibration.corrections.front().forward)};
   for (const auto& one : calibration.corrections) lines.push_back(correction_text(one));
   if (calibration.profile && calibration.profile->sending_seconds_per_byte > 0)
     lines.push_back(fmt::format("sending takes {:.2f} ns of a processor for every byte",
                                 calibration.profile->sending_seconds_per_byte * 1e9));
   return lines;
+}
+
+/// What the framework said of its speed, beside the same by the plan's model; empty where it said nothing.
+std::string speed_text(const Plan& plan, const MeasuredRun& run, const Calibration& calibration) {
+  if (run.flops_per_second <= 0) return {};
+  constexpr double kOtherModel = 0.15;
+  const double counted =
+      planner::utilisation_of(plan, calibration.cluster, run.median_step()).flops_per_second;
+  return fmt::format("The log counts {:.0f} TFLOP/s per GPU; by the plan's model its steps attain {:.0f}{}.",
+                     run.flops_per_second / 1e12, counted / 1e12,
+                     std::abs(counted / run.flops_per_second - 1) > kOtherModel
+                         ? ": is it a log of this model, on as many GPUs?"
+                         : "");
 }
 
 std::vector<std::vector<std::string>> comparison_rows(const std::vector<Compared>& lines) {
@@ -189,6 +210,8 @@ std::string describe_calibration(const Plan& plan, const MeasuredRun& run, const
   Table table(kComparedHead);
   for (auto& row : comparison_rows(comparisons(plan, run, calibration))) table.add(std::move(row));
   text += table.text(terminal_width());
+  if (const std::string speed = speed_text(plan, run, calibration); !speed.empty())
+    text += '\n' + speed + '\n';
   const auto links = compared_links(run, calibration);
   if (!links.empty()) {
     Table bytes(kLinksHead);
@@ -196,7 +219,7 @@ std::string describe_calibration(const Plan& plan, const MeasuredRun& run, const
     text += "\nBytes per step:\n" + bytes.text(terminal_width());
   }
   text += "\nCorrections:\n";
-  for (const std::string& line : correction_lines(calibration)) text += "  - " + line + '\n';
+  for (const std::string& line : correction_lines(run, calibration)) text += "  - " + line + '\n';
   return text;
 }
 
@@ -244,27 +267,36 @@ std::string calibration_page(const Plan& plan, const topology::ClusterFile& clus
           html_tile(format_seconds(calibration.calibrated.step_seconds),
                     "calibrated: " + error_text(calibration.calibrated.step_seconds, measured)) +
           "</div>\n";
-  body += html_section(
-      "Step and stages",
-      html_note("Of a stage: seconds per step that a rank computes, the mean over its replicas.") +
-          html_table(kComparedHead, comparison_rows(comparisons(plan, run, calibration)), 1));
-  body += html_section(
-      "What each rank computes in a step",
-      html_legend({{"forward", "forward"}, {"backward", "backward"}, {"optimizer", "optimizer"}}) +
-          draw_ranks(plan, run, calibration));
-  const auto links = compared_links(run, calibration);
-  body +=
-      html_section("Bytes per link and step", links.empty() ? html_note("Nothing is sent between hosts.")
-                                                            : html_table(kLinksHead, link_rows(links), 2));
+  if (run.ranks.empty()) {
+    body += html_section(
+        "Step", html_note("Only the steps of the run are known.") +
+                    html_table(kComparedHead, comparison_rows(comparisons(plan, run, calibration)), 1) +
+                    html_note(escape(speed_text(plan, run, calibration))));
+  } else {
+    body += html_section(
+        "Step and stages",
+        html_note("Of a stage: seconds per step that a rank computes, the mean over its replicas.") +
+            html_table(kComparedHead, comparison_rows(comparisons(plan, run, calibration)), 1));
+    body += html_section(
+        "What each rank computes in a step",
+        html_legend({{"forward", "forward"}, {"backward", "backward"}, {"optimizer", "optimizer"}}) +
+            draw_ranks(plan, run, calibration));
+    const auto links = compared_links(run, calibration);
+    body +=
+        html_section("Bytes per link and step", links.empty() ? html_note("Nothing is sent between hosts.")
+                                                              : html_table(kLinksHead, link_rows(links), 2));
+  }
   std::string corrections = "<ul>\n";
-  for (const std::string& line : correction_lines(calibration))
+  for (const std::string& line : correction_lines(run, calibration))
     corrections += fmt::format("<li>{}</li>\n", escape(line));
-  body += html_section("Corrections", corrections + "</ul>\n" +
-                                          html_note(cluster.shared_processor && run.ranks.front().processor
-                                                        ? "The ranks share a processor: what a step took "
-                                                          "beside all this is spread over the passes."
-                                                        : "What remains of the step's error lies in what "
-                                                          "crosses the network and in waiting for it."));
+  std::string_view what_remains =
+      "What remains of the step's error lies in what crosses the network and in waiting for it.";
+  if (run.ranks.empty())
+    what_remains =
+        "All of the step's error is spread over the passes, for the log does not tell where it lies.";
+  else if (cluster.shared_processor && run.ranks.front().processor)
+    what_remains = "The ranks share a processor: what a step took beside all this is spread over the passes.";
+  body += html_section("Corrections", corrections + "</ul>\n" + html_note(std::string(what_remains)));
   return html_page("Tombolo: predicted against measured", body);
 }
 

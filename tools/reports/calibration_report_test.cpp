@@ -71,5 +71,24 @@ TEST_F(CalibrationReport, DrawsAPageOfItsOwn) {
   EXPECT_EQ(page.find("nan"), std::string::npos);
 }
 
+TEST_F(CalibrationReport, OfARunOfWhichOnlyTheStepsAreKnownComparesThose) {
+  run_.ranks.clear();
+  run_.links.clear();
+  run_.flops_per_second = 5e12;
+  calibration_.cluster = planner::testing::make_cluster({{"a", 1}, {"b", 1}}, 1.25e7);
+  const std::string text = describe_calibration(plan_, run_, calibration_);
+  EXPECT_NE(
+      text.find("The log counts 5 TFLOP/s per GPU; by the plan's model its steps attain 0: is it a log"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("stage 0"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Bytes per step"), std::string::npos) << text;
+  EXPECT_NE(text.find("on every device passes take"), std::string::npos) << text;
+  EXPECT_EQ(calibration_json(plan_, run_, calibration_)["compared"].size(), 1U);
+  const std::string page = calibration_page(plan_, calibration_.cluster, run_, calibration_);
+  EXPECT_NE(page.find("Only the steps of the run are known."), std::string::npos);
+  EXPECT_NE(page.find("spread over the passes"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tombolo::tools
