@@ -241,16 +241,17 @@ ProfileEvent* Profile::start_message(ProfileEvent* step, const NetEvent& describ
     row.local_nic = described.route->local_nic;
     row.peer_nic = described.route->peer_nic;
   }
-  if (tracer_ != nullptr) message->lane = lane_of(*communicator, *message, describe(*described.route));
+  if (tracer_ != nullptr) message->lane = lane_of(*communicator, *message, described.route);
   return message;
 }
 
 std::uint64_t Profile::lane_of(Communicator& communicator, const ProfileEvent& event,
-                               const std::string& shown) {
+                               const transport::Route* route) {
   std::uint64_t& lane = communicator.lanes[{event.key, event.connection}];
   if (lane != 0) return lane;
   lane = ++last_lane_;
-  tracer_->opened(lane, fmt::format("{}{}, {}", communicator.name, ends_of(event.key), shown));
+  tracer_->opened(lane, fmt::format("{}{}, {}", communicator.name, ends_of(event.key),
+                                    route != nullptr ? describe(*route) : "steps"));
   return lane;
 }
 
@@ -271,7 +272,7 @@ void Profile::end_wait(ProfileEvent& step, TimePoint now) {
   communicator->rows[step.key].waited[static_cast<std::size_t>(step.waits)] += now - step.since;
   const char* shown = tracer_ != nullptr ? shown_wait(step.waits) : nullptr;
   if (shown == nullptr) return;
-  const std::uint64_t lane = lane_of(*communicator, step, "steps");
+  const std::uint64_t lane = lane_of(*communicator, step, nullptr);
   tracer_->add({transport::TraceKind::kWait, false, 0, lane, 0, step.since, now, shown});
 }
 

@@ -102,8 +102,8 @@ class Profile {
 
   ProfileEvent* take(ProfileEvent::Kind kind, std::uint64_t communicator, const ProfileKey& key);
   Communicator* find(std::uint64_t communicator);
-  /// `shown` names a lane that is new in the trace.
-  std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const std::string& shown);
+  /// `route`: null for the lane of what the steps wait for.
+  std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const transport::Route* route);
   void end_wait(ProfileEvent& step, TimePoint now);
   void finish(const ProfileEvent& message, TimePoint now);
 

@@ -33,7 +33,7 @@ namespace abi = net_plugin::abi;
 using topology::test::PretendedCuda;
 
 inline constexpr std::size_t kMostRanks = 8;
-inline constexpr Duration kPatience = std::chrono::seconds(60);
+inline constexpr Duration kPatience = std::chrono::seconds(120);  // an emulated machine may be slow
 
 /// Throws where a call does not answer as it must; also in processes, where googletest's macros are not.
 inline void require(bool condition, const std::string& what) {
@@ -69,7 +69,7 @@ inline void run_ranks(int ranks, const std::function<void(int rank, Bootstrap&)>
     const pid_t process = ::fork();
     ASSERT_GE(process, 0);
     if (process == 0) {
-      ::alarm(120);  // a rank that hangs ends the test
+      ::alarm(240);  // a rank that hangs ends the test
       const char* peer_host = std::getenv("TOMBOLO_TEST_PEER_HOST");
       if (rank % 2 == 1 && peer_host != nullptr) ::setenv("TOMBOLO_HOST", peer_host, 1);
       int code = 0;
