@@ -57,7 +57,8 @@ def read(path):
 
 def plugin_lines(log):
     """The line in which the plugin names itself, and one that states a route."""
-    lines = [line.split("NCCL INFO ", 1)[-1].strip() for line in log.splitlines() if "NET/Tombolo :" in line]
+    lines = [line.split("NCCL INFO ", 1)[-1].strip() for line in log.splitlines()
+             if "NET/Tombolo :" in line and ": library " not in line]  # which names a path of that machine
     return lines[:2]
 
 

@@ -1,0 +1,204 @@
+// What the pretended CUDA driver knows, for its calls and for the test that controls it.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "topology/testing/pretended_cuda.h"
+
+namespace tombolo::topology::test::cuda_driver {
+
+// CUDA's values, spelled here anew: the test is that both sides know them alike.
+inline constexpr int kDone = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
+                     kInvalidDevice = 101, kInvalidContext = 201, kNotReady = 600, kCaptureUnsafe = 900;
+inline constexpr int kRelaxed = 2;
+inline constexpr std::size_t kPage = 4096;
+inline constexpr std::byte kPoison{0xa5};
+
+struct Context {
+  int gpu = 0;
+  int retained = 0;
+  bool is_primary = true;
+};
+
+struct Event;
+struct Command {
+  enum class Kind : std::uint8_t { kToHost, kToDevice, kRecord } kind = Kind::kRecord;
+  std::byte* host = nullptr;
+  std::byte* device = nullptr;
+  std::size_t bytes = 0;
+  Event* event = nullptr;
+  std::uint64_t recording = 0;
+};
+
+struct Stream {
+  const Context* context = nullptr;
+  std::deque<Command> queue;
+};
+
+struct Event {
+  const Context* context = nullptr;
+  std::uint64_t recorded = 0, happened = 0;
+};
+
+struct DeviceMemory {
+  std::size_t bytes = 0, mapped = 0;
+  int gpu = 0;
+  PretendedCuda::MemoryOf of = PretendedCuda::MemoryOf::kNoContext;
+  std::byte* alias = nullptr;  // the same pages, readable and writable
+};
+
+struct Thread {
+  std::vector<Context*> contexts;
+  int capture_mode = 0;
+};
+inline thread_local Thread this_thread;
+
+struct Driver {
+  std::mutex lock;
+  PretendedCudaOptions options;
+  std::mt19937_64 random{1};
+  bool initialised = false, making_forbidden = false, program_waits = false;
+  int failure = 0, allocations_retained = 0;
+  std::uint64_t copies = 0, questions = 0;
+  std::size_t most_to_host = 0, most_to_device = 0;
+  std::vector<std::string> breaches;
+  std::vector<std::unique_ptr<Context>> contexts;
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<Event>> events;
+  std::map<std::byte*, DeviceMemory> device_memory;
+  std::map<std::byte*, std::size_t> host_memory;
+
+  int breach(int result, std::string text) {
+    breaches.push_back(std::move(text));
+    return result;
+  }
+  /// The thread's context, or null and a breach.
+  const Context* checked(const char* function) {
+    const auto refused = [&](const char* why) {
+      breaches.push_back(std::string(function) + why);
+      return nullptr;
+    };
+    if (!initialised) return refused(" before cuInit");
+    if (this_thread.capture_mode != kRelaxed)
+      return refused(" breaks a capture in another thread: the mode is not relaxed");
+    if (this_thread.contexts.empty()) return refused(" without a context");
+    if (program_waits && this_thread.contexts.back()->is_primary)
+      return refused(" would wait for the program");
+    return this_thread.contexts.back();
+  }
+  DeviceMemory* find_device(const std::byte* at, std::size_t bytes, std::byte** begin = nullptr) {
+    auto after = device_memory.upper_bound(const_cast<std::byte*>(at));
+    if (after == device_memory.begin()) return nullptr;
+    --after;
+    if (at + bytes > after->first + after->second.bytes) return nullptr;
+    if (begin != nullptr) *begin = after->first;
+    return &after->second;
+  }
+  bool is_pinned(const std::byte* at, std::size_t bytes) {
+    auto after = host_memory.upper_bound(const_cast<std::byte*>(at));
+    if (after == host_memory.begin()) return false;
+    --after;
+    return at + bytes <= after->first + after->second;
+  }
+  bool is_touched(const std::byte* begin, std::size_t bytes) const {
+    for (const auto& stream : streams)
+      for (const Command& command : stream->queue)
+        for (const std::byte* at : {command.host, command.device})
+          if (at != nullptr && at < begin + bytes && at + command.bytes > begin) return true;
+    return false;
+  }
+  void carry_out(Stream& stream) {
+    const Command command = stream.queue.front();
+    stream.queue.pop_front();
+    if (command.kind == Command::Kind::kRecord) {
+      command.event->happened = std::max(command.event->happened, command.recording);
+      return;
+    }
+    std::byte* begin = nullptr;
+    DeviceMemory* memory = find_device(command.device, command.bytes, &begin);
+    if (memory == nullptr) {
+      breaches.emplace_back("a copy touches device memory that was released");
+      return;
+    }
+    std::byte* alias = memory->alias + (command.device - begin);
+    if (command.kind == Command::Kind::kToHost) std::memcpy(command.host, alias, command.bytes);
+    if (command.kind == Command::Kind::kToDevice) std::memcpy(alias, command.host, command.bytes);
+  }
+  void drain() {
+    for (const auto& stream : streams)
+      while (!stream->queue.empty()) carry_out(*stream);
+  }
+  void advance() {
+    if (options.pace == PretendedPace::kNever || streams.empty()) return;
+    if (options.pace == PretendedPace::kEarly) return drain();
+    if (options.pace == PretendedPace::kLate && ++questions % 16 != 0) return;
+    const std::size_t most = options.pace == PretendedPace::kLate ? 1 : random() % 4;
+    for (std::size_t i = 0; i < most; ++i) {
+      Stream& stream = *streams[random() % streams.size()];
+      if (!stream.queue.empty()) carry_out(stream);
+    }
+  }
+  std::size_t queued(Command::Kind kind) const {
+    std::size_t count = 0;
+    for (const auto& stream : streams)
+      count += static_cast<std::size_t>(
+          std::ranges::count_if(stream->queue, [kind](const Command& one) { return one.kind == kind; }));
+    return count;
+  }
+  Stream* find(const void* stream) {
+    for (const auto& one : streams)
+      if (one.get() == stream) return one.get();
+    return nullptr;
+  }
+  Event* find_event(const void* event) {
+    for (const auto& one : events)
+      if (one.get() == event) return one.get();
+    return nullptr;
+  }
+  int copy(const char* function, Command command, void* on) {
+    const Context* context = checked(function);
+    if (context == nullptr) return kInvalidContext;
+    if (failure != 0) return failure;
+    Stream* stream = find(on);
+    if (stream == nullptr) return breach(kInvalidValue, std::string(function) + " on the default stream");
+    if (stream->context != context)
+      return breach(kInvalidContext, std::string(function) + " on a stream of another context");
+    const DeviceMemory* memory = find_device(command.device, command.bytes);
+    if (memory == nullptr || memory->gpu != context->gpu)
+      return breach(kInvalidValue, std::string(function) + " of memory that is not this GPU's");
+    if (memory->of == PretendedCuda::MemoryOf::kPrimaryContext && !context->is_primary)
+      return breach(kInvalidContext,
+                    std::string(function) + " of the primary context's memory in another waits unseen");
+    if (!is_pinned(command.host, command.bytes))
+      return breach(kInvalidValue, std::string(function) + " with memory that is not pinned would wait");
+    if (command.kind == Command::Kind::kToHost)
+      std::memset(command.host, static_cast<int>(kPoison), command.bytes);
+    ++copies;
+    stream->queue.push_back(command);
+    most_to_host = std::max(most_to_host, queued(Command::Kind::kToHost));
+    most_to_device = std::max(most_to_device, queued(Command::Kind::kToDevice));
+    if (options.pace == PretendedPace::kEarly) drain();
+    return kDone;
+  }
+  void forget_device(std::byte* memory) {
+    const auto found = device_memory.find(memory);
+    ::munmap(memory, found->second.mapped);
+    ::munmap(found->second.alias, found->second.mapped);
+    device_memory.erase(found);
+  }
+};
+
+/// That of the process.
+Driver& driver();
+
+}  // namespace tombolo::topology::test::cuda_driver
