@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 # Of NCCL. In the staged ones NCCL's buffers lie in GPU memory, and the plugin copies.
-CASES = ("tombolo", "socket", "tombolo_shm", "tombolo_tuned", "torch", "tombolo_staged", "tombolo_shm_staged", "torch_staged")
+CASES = ("tombolo", "tombolo_4_ranks", "socket", "tombolo_shm", "tombolo_tuned", "torch", "tombolo_staged", "tombolo_shm_staged", "torch_staged")
 KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
 # Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
 TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",

@@ -122,7 +122,8 @@ test_case() {
   esac
 }
 
-test_case tombolo Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo.jsonl"
+test_case tombolo Tombolo 90 "$program" --ranks "$ranks" --seconds 85 --communicators 100 --results "$work/tombolo.jsonl"
+test_case tombolo_4_ranks Tombolo 90 "$program" --ranks 4 --seconds 85 --largest 1048576 --results "$work/tombolo_4_ranks.jsonl"
 test_case socket Socket 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/socket.jsonl"
 TOMBOLO_TRANSPORTS=shm test_case tombolo_shm Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo_shm.jsonl"
 # The same with NCCL's buffers in GPU memory, which the plugin stages. By itself NCCL would not use them with a device that has
