@@ -27,7 +27,7 @@ struct Options {
   int seconds = 55;  ///< limit for the whole run, after which the ranks are killed
   std::size_t largest = 64 << 20;
   int communicators = 3;  ///< made and ended one after the other
-  std::string results;  ///< JSON lines are appended here; empty = standard output
+  std::string results;    ///< JSON lines are appended here; empty = standard output
 };
 
 [[noreturn]] inline void die(const char* what, const char* why) {

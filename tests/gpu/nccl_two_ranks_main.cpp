@@ -106,11 +106,11 @@ int run(const Options& options) {
 }
 
 int usage(const char* wrong) {
-  std::fprintf(
-      stderr,
-      "nccl_two_ranks: cannot read '%s'\n"
-      "usage: nccl_two_ranks [--ranks N (2 to 9)] [--seconds N] [--largest BYTES] [--communicators N] [--results FILE]\n",
-      wrong);
+  std::fprintf(stderr,
+               "nccl_two_ranks: cannot read '%s'\n"
+               "usage: nccl_two_ranks [--ranks N (2 to 9)] [--seconds N] [--largest BYTES] [--communicators "
+               "N] [--results FILE]\n",
+               wrong);
   return kUsage;
 }
 
