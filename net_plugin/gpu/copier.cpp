@@ -11,6 +11,14 @@ bool is_over(CudaResult result) {
          result == CudaResult::kContextIsDestroyed;
 }
 
+/// A context that ended would wait for its copies, or end them.
+void keep_for_good(const std::shared_ptr<const Gpu>& gpu) {
+  static std::mutex lock;
+  static auto* const kept = new std::vector<std::shared_ptr<const Gpu>>;
+  const std::lock_guard guard(lock);
+  kept->push_back(gpu);
+}
+
 }  // namespace
 
 Copier::Copier(std::shared_ptr<const Gpu> gpu, std::size_t most) : gpu_(std::move(gpu)) {
@@ -45,7 +53,7 @@ void Copier::make(Direction& direction, std::size_t most) {
 void Copier::release(Direction& direction) noexcept {
   if (!gpu_->usable()) return;
   look(direction);
-  if (direction.begun != direction.ended) return;
+  if (direction.begun != direction.ended) return keep_for_good(gpu_);
   const Calls calls(*gpu_);
   for (UnderWay& one : direction.ring)
     if (one.event != nullptr) gpu_->cuda().destroy_event(one.event);

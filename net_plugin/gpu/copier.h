@@ -33,7 +33,7 @@ class Copier {
 
   /// `most`: copies under way in each direction. Throws kSystem.
   Copier(std::shared_ptr<const Gpu> gpu, std::size_t most);
-  /// Copies that are still under way are left alone, with their events.
+  /// Copies that are still under way are left alone, with their events and the context.
   ~Copier();
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;

@@ -71,7 +71,7 @@ TEST_F(StagedConnections, CopiesInTheProgramsContextAreToldOnceWithWhatAvoidsThe
       EXPECT_TRUE(to.read() == bytes);
     }
     staging_.reset();
-    EXPECT_NE(logged_.find(contexts ? "the memory is of cudaMalloc"
+    EXPECT_NE(logged_.find(contexts ? "the memory is not of cuMemCreate"
                                     : "make a context for copies: CUDA_ERROR_OUT_OF_MEMORY"),
               std::string::npos)
         << logged_;

@@ -1,5 +1,5 @@
-// The step times that simulations have told, so that no plan is simulated twice however many strategies meet
-// it.
+// The step times that simulations have told, so that no plan is simulated to its end twice however many
+// strategies meet it.
 #pragma once
 
 #include <cstdint>

@@ -125,16 +125,20 @@ class LocalSearch {
     return any;
   }
 
-  /// Whether two slots take the same part in a pipeline, so that they can change places without an effect.
+  /// Whether two slots take the same part in a pipeline, so that they can change places with little effect.
   bool alike(const Layout::PipelineSlot& one, const Layout::PipelineSlot& other) const {
-    const auto host_of = [&](const Layout::PipelineSlot& slot) -> const topology::Host& {
-      return context_.view.host(context_.launcher_slots[at(slot.ranks.front())].host);
+    const auto same_place = [&](int left, int right) {
+      const auto& first = context_.launcher_slots[at(left)];
+      const auto& second = context_.launcher_slots[at(right)];
+      const topology::Host& host = context_.view.host(first.host);
+      const topology::Host& other_host = context_.view.host(second.host);
+      const topology::Device& device = host.devices[at(first.device)];
+      const topology::Device& other_device = other_host.devices[at(second.device)];
+      return host.cluster == other_host.cluster && host.nics.size() == other_host.nics.size() &&
+             device.name == other_device.name && device.flops_per_second == other_device.flops_per_second &&
+             device.memory_bytes == other_device.memory_bytes;
     };
-    const auto name_of = [&](const Layout::PipelineSlot& slot) -> const std::string& {
-      return host_of(slot).devices[at(context_.launcher_slots[at(slot.ranks.front())].device)].name;
-    };
-    return one.layers == other.layers && one.ranks.size() == other.ranks.size() &&
-           host_of(one).cluster == host_of(other).cluster && name_of(one) == name_of(other);
+    return one.layers == other.layers && std::ranges::equal(one.ranks, other.ranks, same_place);
   }
 
   /// Moves whole stages, with their layers and in all replicas, to another place in the pipeline: one that
@@ -145,11 +149,13 @@ class LocalSearch {
     if (!best_.uniform()) return false;
     for (std::size_t from = 0; from < slots && !spent(); ++from)
       for (std::size_t to = 0; to < slots && !spent(); ++to) {
-        const auto& now = best_.replicas.front().slots;
         const auto [first, last] = std::minmax(from, to);
-        const bool same = std::all_of(now.begin() + static_cast<std::ptrdiff_t>(first),
-                                      now.begin() + static_cast<std::ptrdiff_t>(last) + 1,
-                                      [&](const auto& slot) { return alike(slot, now[from]); });
+        const bool same = std::ranges::all_of(
+            best_.replicas, [&, begin = first, end = last](const Layout::Replica& replica) {
+              return std::all_of(replica.slots.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 replica.slots.begin() + static_cast<std::ptrdiff_t>(end) + 1,
+                                 [&](const auto& slot) { return alike(slot, replica.slots[from]); });
+            });
         if (same) continue;
         Layout next = best_;
         for (Layout::Replica& replica : next.replicas) {

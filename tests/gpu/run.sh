@@ -36,6 +36,12 @@ while [ $# -gt 0 ]; do
     *) echo "run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
   esac
 done
+for one in ${asked//,/ }; do
+  case $one in
+    nccl | kernels | trainer | kernels_* | trainer_* | tombolo | tombolo_* | socket | torch | torch_staged) ;;
+    *) echo "run.sh: --cases: no case or group is called '$one'" >&2; usage >&2; exit 2 ;;
+  esac
+done
 
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU; then
   echo "run.sh: no GPU (nvidia-smi lists none): skipped"
@@ -283,6 +289,6 @@ timeline_case
 
 cat "$work"/*.log >"$out/gpu.log"
 exec_status=0
-python3 "$here/report.py" --work "$work" --out "$out/gpu.json" --commit "$commit" --nccl "$nccl" --ranks "$ranks" ||
+python3 "$here/report.py" --work "$work" --out "$out/gpu.json" --commit "$commit" --nccl "$nccl" --ranks "$ranks" --asked "$asked" ||
   exec_status=1
 exit $exec_status

@@ -76,7 +76,8 @@ def ddp_step(torch, rank, device, results):
 def fsdp_step(torch, rank, device, results):
     """The same with parameters, gradients and optimizer in shards: all-gathers and reduce-scatters."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
-        return  # it has no fully_shard
+        print(f"torch_two_ranks: no step of FSDP: PyTorch {torch.__version__} has no fully_shard", file=sys.stderr)
+        return
     from torch.distributed.fsdp import fully_shard
     x, y = batch(torch, device)
     alone, shared = network(torch, device), network(torch, device)

@@ -47,7 +47,7 @@ inline void succeed(abi::ncclResult_t result, const char* what) {
 struct Bootstrap {
   pthread_barrier_t barrier;
   std::array<std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>, kMostRanks> handles;
-  std::atomic<int> finished{0};
+  std::atomic<int> finished{0}, met{0};
   static_assert(std::atomic<int>::is_always_lock_free);
 
   void wait() { ::pthread_barrier_wait(&barrier); }

@@ -81,6 +81,19 @@ void replay(const Replay& run, int rank, int ranks, Bootstrap& bootstrap) {
 
     if (run.on_gpu) PretendedCuda::instance().forbid_making(true);
 
+    // A connection whose NIC fails before its ends have told each other where another way may lead fails with
+    // it, so that faults begin once every rank has reached every other.
+    if (run.before_step) {
+      for (int other = 0; other < ranks; ++other) {
+        if (other == rank) continue;
+        void* request = nullptr;
+        succeed(plugin->get(0, source_window, 8, 0, got_window, static_cast<std::uint32_t>(other), &request),
+                "get");
+        succeed(plugin->finish(request), "finish");
+      }
+      for (++bootstrap.met; bootstrap.met < ranks;) plugin->progress();
+    }
+
     struct UnderWay {
       void* request;
       Step step;

@@ -115,13 +115,28 @@ std::string correction_text(const planner::Correction& one) {
                      where, one.forward, one.backward, one.update);
 }
 
+/// Where only the steps are known: one factor for all passes, and whether that explains the steps.
+std::vector<std::string> lines_of_steps(const MeasuredRun& run, const Calibration& calibration) {
+  const double factor = calibration.corrections.front().forward;
+  std::vector<std::string> lines{
+      calibration.profile
+          ? fmt::format("on every device passes take {:.2f} times the predicted time", factor)
+          : fmt::format("on every device FLOP/s are the predicted divided by {:.2f}", factor)};
+  constexpr double kExplained = 0.02;
+  const double step = calibration.calibrated.step_seconds, measured = run.median_step();
+  if (std::abs(step / measured - 1) > kExplained)
+    lines.push_back(
+        fmt::format("with that a step takes {}, and {} was measured: products do not explain the difference; "
+                    "do not plan by these FLOP/s",
+                    format_seconds(step), format_seconds(measured)));
+  return lines;
+}
+
 /// One line per device, or for all of them where only the steps are known; and one about sending where the
 /// profile states its cost.
 std::vector<std::string> correction_lines(const MeasuredRun& run, const Calibration& calibration) {
   std::vector<std::string> lines;
-  if (run.ranks.empty())
-    return {fmt::format("on every device passes take {:.2f} times the predicted time",
-                        calibration.corrections.front().forward)};
+  if (run.ranks.empty()) return lines_of_steps(run, calibration);
   for (const auto& one : calibration.corrections) lines.push_back(correction_text(one));
   if (calibration.profile && calibration.profile->sending_seconds_per_byte > 0)
     lines.push_back(fmt::format("sending takes {:.2f} ns of a processor for every byte",

@@ -83,7 +83,11 @@ TEST_F(CalibrationReport, OfARunOfWhichOnlyTheStepsAreKnownComparesThose) {
       << text;
   EXPECT_EQ(text.find("stage 0"), std::string::npos) << text;
   EXPECT_EQ(text.find("Bytes per step"), std::string::npos) << text;
-  EXPECT_NE(text.find("on every device passes take"), std::string::npos) << text;
+  EXPECT_NE(text.find("on every device FLOP/s are the predicted divided by"), std::string::npos) << text;
+  EXPECT_EQ(text.find("do not plan by these"), std::string::npos) << text;
+  calibration_.calibrated.step_seconds *= 1.1;
+  const std::string unexplained = describe_calibration(plan_, run_, calibration_);
+  EXPECT_NE(unexplained.find("do not plan by these FLOP/s"), std::string::npos) << unexplained;
   EXPECT_EQ(calibration_json(plan_, run_, calibration_)["compared"].size(), 1U);
   const std::string page = calibration_page(plan_, calibration_.cluster, run_, calibration_);
   EXPECT_NE(page.find("Only the steps of the run are known."), std::string::npos);

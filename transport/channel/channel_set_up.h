@@ -151,7 +151,10 @@ std::unique_ptr<Connection> ChannelSetUp<Message>::poll() {
     reader_.clear();
     if (message.kind == Kind::kRefusal)
       fail(Cause::kUnsupported, "{}: the peer says: {}", description_, message.reason);
-    if (not_there_) continue;
+    if (not_there_) {  // what it said before it went, or more than it should: for that time alone
+      if (timer_.passed()) give_up(not_there_->cause(), not_there_->what());
+      continue;
+    }
     try {
       take(message);
     } catch (const NotThere& error) {
