@@ -341,12 +341,18 @@ void Owner::check_buffers() const {
 }
 
 void Owner::abandon() {
-  new std::shared_ptr<shm::CopyBook>(std::move(copies_));
-  connection_.release();
-  connecting_.release();
-  listener_.release();
-  router_.release();
-  new std::shared_ptr<bootstrap::ProcessHelpers>(std::move(helpers_));
+  // Within reach for good, so that a leak checker takes none of it for lost.
+  struct Abandoned {
+    std::shared_ptr<shm::CopyBook> copies;
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Connecting> connecting;
+    std::unique_ptr<Listener> listener;
+    std::unique_ptr<Router> router;
+    std::shared_ptr<bootstrap::ProcessHelpers> helpers;
+  };
+  static auto* const all = new std::vector<Abandoned>;
+  all->push_back({std::move(copies_), std::move(connection_), std::move(connecting_), std::move(listener_),
+                  std::move(router_), std::move(helpers_)});
 }
 
 }  // namespace tombolo::simulation
