@@ -23,7 +23,7 @@ using topology::CudaResult;
 /// Whose calls a context's calls may have to wait for.
 enum class ContextOf : std::uint8_t {
   kProgram,  ///< the GPU's primary context, which CUDA's runtime uses
-  kPlugin,   ///< one of its own, which takes some 250 MB of the GPU's memory
+  kPlugin,   ///< one of its own, which takes some hundred MB of the GPU's memory
 };
 
 /// Holds a context of the GPU. Threads: any.

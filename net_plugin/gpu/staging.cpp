@@ -64,7 +64,7 @@ Copier& Staging::copier_of(const std::byte* address, std::string* note) {
         "kernel for its first launch, they wait, and that may wait for them: {}CUDA_MODULE_LOADING=EAGER "
         "avoids most of it",
         ordinal, anybodys ? one.no_context : "the memory is not of cuMemCreate, as cudaMalloc's is not",
-        anybodys ? "leave some 250 MB of the GPU's memory free; "
+        anybodys ? "leave half a GiB of the GPU's memory free; "
                  : "NCCL_CUMEM_ENABLE=1 gives NCCL's own buffers of the other kind; ");
   }
   return *in.copier;
