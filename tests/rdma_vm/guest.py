@@ -3,8 +3,8 @@
 
 usage: guest.py BUILD RESULTS [GROUP...]
 
-Writes RESULTS/cases.json: {"group": [{"name", "ok", "seconds", "text"}]}, again after every case, so that whatever
-stops the machine leaves what was found out. TOMBOLO_TEST_RDMA and the network are network.sh's.
+Writes RESULTS/cases.json: {"group": [{"name", "ok", "seconds", "text"}]}, again after every case, and RESULTS/running, the name
+of what runs now: whatever stops the machine leaves what was found out. TOMBOLO_TEST_RDMA and the network are network.sh's.
 """
 import json
 import os
@@ -30,6 +30,10 @@ def record(group, name, ok, seconds, text=""):
     partial.rename(RESULTS / "cases.json")
 
 
+def running(group, name):
+    (RESULTS / "running").write_text(f"{group}: {name}\n")
+
+
 def run(command, environment=None, patience=PATIENCE):
     """(exit code, output)."""
     done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})},
@@ -38,6 +42,7 @@ def run(command, environment=None, patience=PATIENCE):
 
 
 def case(group, name, body):
+    running(group, name)
     begin = time.monotonic()
     try:
         text = body() or ""
@@ -83,6 +88,7 @@ def googletest(group, program, filters, environment=None, stillness=None):
             text += line
             ended = re.match(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+)(?:, where .*)? \(\d+ ms\)$", line.strip())
             if re.match(r"\[ RUN ", line):
+                running(group, line[len("[ RUN      ]"):].strip())
                 text, now = "", time.monotonic()
             elif ended:
                 seen += 1
@@ -256,8 +262,8 @@ def trainer():
 
     def losses(transport, layout):
         log = WORK / f"{transport}.jsonl"
-        codes, outputs = ranks([BIN / "tombolo", "train", "--data", text, "--layers", "2", "--width", "32", "--heads",
-                                "2", "--context", "32", "--batch", "8", "--lr", "0.003", "--steps", "5", "--log", log,
+        codes, outputs = ranks([BIN / "tombolo", "train", "--data", text, "--layers", "2", "--width", "16", "--heads",
+                                "2", "--context", "16", "--batch", "8", "--lr", "0.003", "--steps", "5", "--log", log,
                                 *layout], cluster, {"TOMBOLO_TRANSPORTS": transport})
         expect(codes == [0, 0], codes, *outputs)
         expect((f": {transport}" in outputs[0] + outputs[1]), f"no line names {transport}", *outputs)

@@ -4,7 +4,7 @@
 usage: run.py boot BUILD [GROUP...]   prepares, boots, runs; exit code 77 where no such machine can be had
        run.py report BUILD GROUP      prints the group's cases; 1 if one failed, 77 if there was no machine
 
-The machine is emulated, sees this machine's files read-only, and is ended at the latest after RDMA_VM_SECONDS (900).
+The machine is emulated, sees this machine's files read-only, and is ended at the latest after RDMA_VM_SECONDS (1500).
 What it leaves is in BUILD/rdma_vm/results; its console in BUILD/rdma_vm/serial.log.
 """
 import ctypes
@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SKIP = 77
-SECONDS = float(os.environ.get("RDMA_VM_SECONDS", "900"))
+SECONDS = float(os.environ.get("RDMA_VM_SECONDS", "1500"))
 
 
 def die_with_parent():
@@ -74,12 +74,23 @@ echo "$?" > /run/results/finished
     finished = results / "finished"
     if finished.exists() and finished.read_text().strip() == "0":
         return 0
-    for log in (folder / "serial.log", results / "guest.log"):
+    for log in (folder / "serial.log", results / "guest.log", results / "running"):
         print(f"---- {log}")
         if log.exists():
             print(log.read_text(errors="replace")[-8000:])
-    print("the guest's program did not come to its end")
+    print("the guest's program did not come to its end; what it had finished:")
+    for group, cases in found(results).items():
+        print(f"{group}: {len(cases)} cases in {sum(one['seconds'] for one in cases):.0f} s, "
+              f"{sum(not one['ok'] for one in cases)} failed")
     return 1
+
+
+def found(results):
+    """{"group": [case...]} as guest.py left it."""
+    try:
+        return json.loads((results / "cases.json").read_text())
+    except FileNotFoundError:
+        return {}
 
 
 def report(build, group):
@@ -87,10 +98,7 @@ def report(build, group):
     if (results / "skipped").exists():
         print((results / "skipped").read_text())
         return SKIP
-    try:
-        cases = json.loads((results / "cases.json").read_text()).get(group, [])
-    except FileNotFoundError:
-        cases = []
+    cases = found(results).get(group, [])
     for one in cases:
         print(f"{'ok    ' if one['ok'] else 'FAILED'} {one['seconds']:6.1f} s  {one['name']}")
         if one["ok"] and one["text"]:
