@@ -1,9 +1,11 @@
 #include "tools/emulation/holder.h"
 
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -16,6 +18,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "tools/emulation/network_script.h"
 #include "tools/emulation/relay.h"
@@ -89,6 +92,30 @@ std::string require_tool(std::string_view name) {
   return *found;
 }
 
+bool carries(int socket, const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  return ::ioctl(socket, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_RUNNING) != 0;
+}
+
+// The kernel says a moment after "up", on a busy machine a second, that an interface carries. A rank that
+// looks before that takes its NIC for unplugged.
+void await_carriers(const HostSpec& host, int in_namespace) {
+  if (::setns(in_namespace, CLONE_NEWNET) != 0)
+    fail_errno(errno, fmt::format("entering the namespace of host '{}'", host.name));
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) fail_errno(errno, "socket");
+  const Deadline deadline = Deadline::after(kToolDeadline);
+  for (const NicSpec& nic : host.nics) {
+    while (!carries(socket.get(), nic.name)) {
+      if (deadline.passed())
+        fail(Cause::kTimeout, "interface {} of host '{}' is up and does not carry after {} s", nic.name,
+             host.name, kToolDeadline.count());
+      ::poll(nullptr, 0, 1);
+    }
+  }
+}
+
 struct Relay {
   pid_t pid = -1;
   Descriptor ended;  ///< pidfd: readable when the relay has ended
@@ -138,6 +165,8 @@ bool build_network(const Spec& spec, Taps& taps) {
     run_batch(ip, script.host_ip[h], namespace_descriptor(h));
     run_batch(tc, script.host_tc[h], namespace_descriptor(h));
   }
+  for (std::size_t h = 0; h < spec.hosts.size(); ++h) await_carriers(spec.hosts[h], namespace_descriptor(h));
+  if (::setns(kHub, CLONE_NEWNET) != 0) fail_errno(errno, "going back to the bridges' namespace");
   return user_namespace;
 }
 
