@@ -58,8 +58,10 @@ class WayChoice {
   /// Now and then some parts take the way that nothing else takes, because what copies cost changes, as when
   /// a virtual machine's processors are moved: after so many bytes kTrial. A single part would say little:
   /// until messages come from the same buffers again, these, and what the kernel knows of them, are not in
-  /// the caches, and to read them takes two to three times as long.
+  /// the caches, and to read them takes two to three times as long. The first trial finds them so, therefore
+  /// the next one comes after twice kFirstGap, and each further one after twice as much.
   static constexpr std::size_t kTryEvery = std::size_t{2} << 30;
+  static constexpr std::size_t kFirstGap = std::size_t{64} << 20;
   static constexpr std::size_t kTrial = std::size_t{16} << 20;
 
   /// The share of the bytes that is to go through the ring, so that all take the least time. In turns that is
@@ -87,18 +89,23 @@ class WayChoice {
     Choice choice;
     choice.share = share_of_ring(costs);
     const bool alone = choice.share == 0 || choice.share == 1;
-    choice.trial = alone && since_.load(std::memory_order_relaxed) >= kTryEvery;
+    choice.trial = alone && since_.load(std::memory_order_relaxed) >= gap_.load(std::memory_order_relaxed);
     const bool ring =
         alone ? (choice.share == 1) != choice.trial : excess_.load(std::memory_order_relaxed) <= 0;
     choice.way = ring ? Way::kRing : Way::kRead;
     return choice;
   }
+  /// A trial begins with the next part that one way alone would take.
+  void try_now() noexcept { since_.store(gap_.load(std::memory_order_relaxed), std::memory_order_relaxed); }
   /// That many bytes went the way of the choice, or had to take the other one.
   void went(const Choice& choice, std::size_t bytes) noexcept {
     if (choice.share == 0 || choice.share == 1) {
       excess_.store(0, std::memory_order_relaxed);
       const std::size_t since = since_.load(std::memory_order_relaxed) + bytes;
-      since_.store(since >= kTryEvery + kTrial ? 0 : since, std::memory_order_relaxed);
+      const std::size_t gap = gap_.load(std::memory_order_relaxed);
+      const bool tried = since >= gap + kTrial;
+      since_.store(tried ? 0 : since, std::memory_order_relaxed);
+      if (tried) gap_.store(std::min(2 * gap, kTryEvery), std::memory_order_relaxed);
       return;
     }
     const double due = choice.share * static_cast<double>(bytes);
@@ -108,7 +115,8 @@ class WayChoice {
 
  private:
   // The first attempt comes soon, but after some laps in the ring, whose first one is slow.
-  std::atomic<std::size_t> since_{kTryEvery - (std::size_t{4} << 20)};
+  std::atomic<std::size_t> since_{kFirstGap - (std::size_t{4} << 20)};
+  std::atomic<std::size_t> gap_{kFirstGap};
   std::atomic<std::int64_t> excess_{0};  // bytes that went through the ring beyond its share
 };
 

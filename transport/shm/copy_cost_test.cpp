@@ -40,7 +40,8 @@ TEST(ShmCopyBook, IsSharedByTheConnectionsToOneProcess) {
   EXPECT_NE(one, other);
 }
 
-constexpr std::size_t kBytes = std::size_t{8} << 30, kTrials = 5 * WayChoice::kTrial;
+// The trials before the gaps are at their longest take 6 GiB.
+constexpr std::size_t kBytes = std::size_t{8} << 30, kTrials = 9 * WayChoice::kTrial;
 
 /// Of so many bytes those that go through the ring.
 std::size_t through_ring(const CopyCosts& costs) {
@@ -80,6 +81,19 @@ TEST(ShmWayChoice, TakesTheCheaperWayAndTriesTheOther) {
     EXPECT_LE(through_ring(costs), kTrials) << why << ": " << costs.into_ring;
     EXPECT_GT(through_ring(costs), 0u) << "the other way is tried";
   }
+}
+
+// Where reading is dear at first, as from buffers that no cache holds, and then the cheaper way.
+TEST(ShmWayChoice, TriesTheOtherWaySoonAgain) {
+  WayChoice choice;
+  std::size_t sent = 0, trials = 0;
+  CopyCosts costs{2, 1, 2, 9, true};
+  for (; sent < WayChoice::kTryEvery / 4; sent += 64 * 1024) {
+    const WayChoice::Choice next = choice.next(costs);
+    if (next.trial && ++trials == 2 * WayChoice::kTrial / (64 * 1024)) costs.reading = 1;
+    choice.went(next, 64 * 1024);
+  }
+  EXPECT_EQ(choice.next(costs).share, 0);
 }
 
 TEST(ShmWayChoice, UsesBothWaysWhereThatKeepsBothEndsBusy) {

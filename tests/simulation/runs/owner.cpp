@@ -110,8 +110,7 @@ void Owner::draw_copy_costs() {
   for (shm::CopyCost* cost :
        {&copies_->into_ring, &copies_->announcing, &copies_->out_of_ring, &copies_->reading})
     cost->add(microseconds(1 + world_.random()() % 100), shm::kLongestRecord);
-  if (world_.random()() % 2 == 0)
-    copies_->choice.went({}, shm::WayChoice::kTryEvery);  // the other way is to be tried
+  if (world_.random()() % 2 == 0) copies_->choice.try_now();
 }
 
 bool Owner::make() {
