@@ -18,6 +18,16 @@ Log log_from_environment() {
   return {};
 }
 
+void set_discovery(Options& options, const std::string& value) {
+  options.discover = value != "off";
+  if (value.find('/') != std::string::npos) {
+    options.islands_file = value;
+  } else if (value != "on" && value != "off") {
+    fail(Cause::kInvalidUsage, "{}='{}': expected on, off, or the name of a file with a / in it",
+         kDiscoverParameter.name, value);
+  }
+}
+
 }  // namespace
 
 std::string_view routing_name(Routing routing) noexcept {
@@ -68,6 +78,7 @@ Options Options::settings_from_environment() {
   if (options.tuning.segment_bytes == 0) {
     fail(Cause::kInvalidUsage, "{}=0: a piece has at least one byte", kSegmentParameter.name);
   }
+  set_discovery(options, kDiscoverParameter.text());
 
   topology::DetectOptions detect;
   detect.log = options.log;

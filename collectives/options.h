@@ -38,6 +38,10 @@ struct Options {
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
+  /// Whether hosts without a cluster find out which of them are near each other (discovery/).
+  /// (TOMBOLO_DISCOVER)
+  bool discover = false;
+  std::string islands_file;  ///< where rank 0 keeps what they found; empty: in the user's cache folder
   /// How long a wait spins before it sleeps; by the number of processors where nothing is given.
   std::optional<Duration> spin;
   /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0

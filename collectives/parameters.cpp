@@ -11,10 +11,11 @@ namespace {
 // Parameters refer to text of static lifetime. The table of algorithms is a constant, so that it exists
 // before they are initialized.
 std::string_view algorithm_meaning() {
-  static const std::string meaning = "How collectives are carried out. " + algorithm_help() +
-                                     "; auto: by the size of the vector and where the ranks are (all_reduce "
-                                     "takes two-level for all but small "
-                                     "vectors exactly where the ranks span several clusters).";
+  static const std::string meaning =
+      "How collectives are carried out. " + algorithm_help() +
+      "; auto: by the size of the vector and where the ranks are (all_reduce "
+      "takes two-level for all but small "
+      "vectors exactly where the ranks span several clusters, declared or found).";
   return meaning;
 }
 std::string_view choices_of_algorithm() {
@@ -56,10 +57,17 @@ const Parameter kHostLimitParameter{
     "Largest collective, in bytes of one rank, that goes through memory which all ranks see, where all "
     "are on one host; 0 turns that off; the same on every rank."};
 
+const Parameter kDiscoverParameter{
+    "TOMBOLO_DISCOVER", ParameterType::kText, "on",
+    "on: where no cluster file says which hosts are near each other, they measure it when a communicator is "
+    "made, well below a second, and rank 0 keeps it for a day in ~/.cache/tombolo; off: all hosts count as "
+    "equally far; a file's name with a / in it: on, and kept there. On or off must be the same on every "
+    "rank."};
+
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
-      &kSecretParameter, &kDeadlineParameter, &kRoutingParameter, &kAlgorithmParameter,
-      &kPortParameter,   &kAddressParameter,  &kSegmentParameter, &kHostLimitParameter};
+      &kSecretParameter,  &kDeadlineParameter, &kRoutingParameter,   &kAlgorithmParameter, &kPortParameter,
+      &kAddressParameter, &kSegmentParameter,  &kHostLimitParameter, &kDiscoverParameter};
   return all;
 }
 

@@ -14,5 +14,6 @@ extern const Parameter kPortParameter;
 extern const Parameter kAddressParameter;
 extern const Parameter kSegmentParameter;
 extern const Parameter kHostLimitParameter;
+extern const Parameter kDiscoverParameter;
 
 }  // namespace tombolo::collectives

@@ -31,8 +31,8 @@ UNKNOWN = {
 # contains it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
-    "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
-    "collectives": ["rendezvous", "data", "schedule", "host", "engine", "c_api", "testing"],
+    "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
+    "collectives": ["rendezvous", "data", "schedule", "host", "discovery", "engine", "c_api", "testing"],
     "net_plugin": ["abi", "gpu", "devices", "tuner", "comms", "profiler", "rma", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/units.h"
+#include "collectives/discovery/discover.h"
 #include "collectives/engine/communicator_state.h"
 #include "collectives/engine/rank_record.h"
 #include "compute/cores.h"
@@ -26,6 +27,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
           {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
           {"TOMBOLO_ALGORITHM", options.algorithm},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
+          {"TOMBOLO_DISCOVER", options.discover ? "on" : "off"},
           {"TOMBOLO_HOST_LIMIT", std::to_string(options.tuning.host_bytes)},
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
@@ -132,6 +134,7 @@ void Communicator::State::set_up() {
     const auto records = collect(*store, rendezvous, "rank", rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
+    std::vector<std::string> addresses;
     for (int peer = 0; peer < size; ++peer) {
       const RankRecord record = RankRecord::decode(records[static_cast<std::size_t>(peer)], peer);
       for (std::size_t i = 0; i < own.settings.size(); ++i) {
@@ -142,6 +145,8 @@ void Communicator::State::set_up() {
              rank, own.settings[i].second);
       }
       members.push_back({peer, record.host, record.cluster});
+      addresses.emplace_back();
+      for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
       peers.push_back({record.host, record.endpoint});
       cards.push_back(record.memory);
     }
@@ -153,11 +158,13 @@ void Communicator::State::set_up() {
       host_collective = std::make_unique<HostCollective>(*host);
     }
     mesh->set_peers(std::move(peers));
+    if (islands.empty()) discover(*store, addresses, deadline);
     executor =
         std::make_unique<Executor>([this](int peer) { return mesh->open(Traffic::kCollective, peer); });
   }
   std::vector<RankLocation> locations;
-  for (const Member& member : members) locations.push_back({member.host, member.cluster});
+  for (std::size_t each = 0; each < members.size(); ++each)
+    locations.push_back({members[each].host, islands.empty() ? members[each].cluster : islands[each]});
   rank_map = RankMap::make(rank, locations);
   rank_map.uniform_links = options.routing == Routing::kShared;
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
@@ -168,6 +175,19 @@ void Communicator::State::set_up() {
   spin = options.spin                                 ? *options.spin
          : neighbours <= compute::usable_processors() ? Duration(kSpin)
                                                       : Duration::zero();
+}
+
+/// `addresses` of the NICs, by rank.
+void Communicator::State::discover(Store& store, const std::vector<std::string>& addresses,
+                                   Deadline deadline) {
+  const auto declared = [](const Member& member) { return !member.cluster.empty(); };
+  if (!options.discover || options.routing != Routing::kPerPeer || std::ranges::any_of(members, declared))
+    return;
+  std::vector<RankOfHost> ranks;
+  for (std::size_t each = 0; each < members.size(); ++each)
+    ranks.push_back({members[each].host, addresses[each]});
+  islands = discover_islands(ranks, options.identity.rank, *router, store, rendezvous.prefix + "/islands",
+                             options.islands_file, deadline);
 }
 
 transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {
@@ -284,6 +304,9 @@ std::unique_ptr<Communicator::State> Communicator::make_child(int number, int co
   child->rendezvous.prefix = fmt::format("{}/{}.{}", parent.rendezvous.prefix, number, color);
   child->server = parent.server;
   child->router = parent.router;
+  if (!parent.islands.empty()) {
+    for (const int each : ranks) child->islands.push_back(parent.islands[static_cast<std::size_t>(each)]);
+  }
   child->set_up();
   return child;
 }

@@ -45,6 +45,9 @@ struct Communicator::State {
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
+  /// Finds `islands` where no host has a cluster, and the options want that.
+  void discover(Store& store, const std::vector<std::string>& addresses, Deadline deadline);
+
   /// Whether the settings, which are the same on every rank, allow HostCollective.
   bool may_use_host_memory() const;
 
@@ -98,6 +101,7 @@ struct Communicator::State {
   std::shared_ptr<transport::Router> router;  ///< shared with those made by split()
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
   std::vector<Member> members;
+  std::vector<std::string> islands;  ///< by rank, in place of clusters that nobody declared; empty: not found
   RankMap rank_map;
   std::unique_ptr<Mesh> mesh;  ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;

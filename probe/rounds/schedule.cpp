@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "probe/rounds/nic_pairs.h"
-#include "probe/rounds/round_robin.h"
+#include "transport/measure/round_robin.h"
 
 namespace tombolo::probe {
 namespace {
@@ -36,7 +36,7 @@ std::size_t rounds_for_two(std::size_t participants) {
 
 std::vector<Step> pair_steps(const std::vector<topology::Host>& hosts) {
   std::vector<Step> steps;
-  for (const auto& round : round_robin(static_cast<int>(hosts.size()))) {
+  for (const auto& round : transport::measure::round_robin(static_cast<int>(hosts.size()))) {
     std::vector<Step> of_round;
     for (auto [first, second] : round) {
       auto left = static_cast<std::size_t>(first);
@@ -98,7 +98,7 @@ std::vector<Step> port_steps(const std::vector<topology::Host>& hosts, const std
 
   std::vector<Step> steps;
   for (const HostGroup& group : pairing) {
-    const auto rounds = round_robin(static_cast<int>(group.size()));
+    const auto rounds = transport::measure::round_robin(static_cast<int>(group.size()));
     const std::size_t count = std::min(rounds.size(), rounds_for_two(group.size()));
     if (steps.size() < count) steps.resize(count);
     for (std::size_t round = 0; round < count; ++round) {

@@ -24,10 +24,10 @@ constexpr double kAllSeconds = 10, kLongestMeasurement = 0.3, kShortestMeasureme
 
 /// One measurement of this rank.
 struct Running {
-  std::size_t at = 0;                  ///< its index in the step
-  std::unique_ptr<Exchange> exchange;  // outlives the connection
+  std::size_t at = 0;                                      ///< its index in the step
+  std::unique_ptr<transport::measure::Exchange> exchange;  // outlives the connection
   std::unique_ptr<transport::Connection> connection;
-  Measured measured;
+  transport::measure::Measured measured;
   std::string error;
 
   bool failed() const { return !error.empty(); }
@@ -114,12 +114,12 @@ std::map<std::size_t, std::string> StepRunner::run_own(const Step& step, std::si
       [&](Running& one) {
         const NicPair& pair = step[one.at];
         one.connection = connect(pair, label + one.at);
-        ExchangeOptions options;
+        transport::measure::ExchangeOptions options;
         options.leads = pair.left == *mine_;
         options.bytes = probe_.bytes;
         options.seconds = seconds_;
         options.deadline = patience();
-        one.exchange = std::make_unique<Exchange>(*one.connection, options);
+        one.exchange = std::make_unique<transport::measure::Exchange>(*one.connection, options);
         one.exchange->prepare();
       },
       [] {});
@@ -129,7 +129,7 @@ std::map<std::size_t, std::string> StepRunner::run_own(const Step& step, std::si
       mine, [&](const Running& one) { return !one.failed() && step[one.at].left == *mine_; });
   const bool shared = load == Load::kShared;
   TimePoint begin{};
-  RoundBarrier barrier(static_cast<std::size_t>(leading) + (shared ? 1 : 0));
+  transport::measure::RoundBarrier barrier(static_cast<std::size_t>(leading) + (shared ? 1 : 0));
   at_once(
       mine, [&](Running& one) { one.measured = one.exchange->count(barrier); },
       [&] {
@@ -137,14 +137,14 @@ std::map<std::size_t, std::string> StepRunner::run_own(const Step& step, std::si
       });
 
   std::map<std::size_t, std::string> errors;
-  std::vector<Arrivals> arrivals;
+  std::vector<transport::measure::Arrivals> arrivals;
   for (Running& one : mine) {
     if (!one.failed())
       arrivals.push_back(std::move(one.measured.arrivals));
     else
       errors[one.at] = one.error;
   }
-  const auto rates = shared ? rates_of_all(arrivals, begin) : rates_together(arrivals);
+  const auto rates = shared ? rates_of_all(arrivals, begin) : transport::measure::rates_together(arrivals);
   auto next = rates.begin();
   for (const Running& one : mine) {
     if (one.failed()) continue;
@@ -159,8 +159,8 @@ std::map<std::size_t, std::string> StepRunner::run_own(const Step& step, std::si
 /// Begins each round on all ranks at once, and ends it when all ranks have finished it. The ranks agree on
 /// this over the loaded links; that takes longer than over idle ones, but delays all of them alike. Returns
 /// the time at which this rank's last round began.
-TimePoint StepRunner::keep_rounds_together(RoundBarrier& barrier) {
-  RoundBarrier::Member coordinator(barrier);
+TimePoint StepRunner::keep_rounds_together(transport::measure::RoundBarrier& barrier) {
+  transport::measure::RoundBarrier::Member coordinator(barrier);
   TimePoint begin = Clock::steady().now();
   while (coordinator.arrive_and_wait(any_rank(coordinator.wait_until_others_arrive()))) {
     begin = Clock::steady().now();
@@ -173,14 +173,15 @@ TimePoint StepRunner::keep_rounds_together(RoundBarrier& barrier) {
 
 /// The rates over the time in which the streams of all ranks arrived. The ranks' clocks differ, so each
 /// counts time from its `begin`.
-std::vector<double> StepRunner::rates_of_all(std::vector<Arrivals>& arrivals, TimePoint begin) {
-  for (Arrivals& stream : arrivals)
+std::vector<double> StepRunner::rates_of_all(std::vector<transport::measure::Arrivals>& arrivals,
+                                             TimePoint begin) {
+  for (transport::measure::Arrivals& stream : arrivals)
     for (double& seconds : stream.seconds) seconds -= to_seconds(begin.time_since_epoch());
-  const Overlap mine = overlap_of(arrivals);
+  const transport::measure::Overlap mine = transport::measure::overlap_of(arrivals);
   std::array<double, 3> most{mine.from, -mine.to, mine.longest};
   communicator_.all_reduce(most.data(), most.data(), most.size(), collectives::DataType::kFloat64,
                            collectives::ReduceOp::kMax);
-  return rates_in(arrivals, {most[0], -most[1], most[2]});
+  return transport::measure::rates_in(arrivals, {most[0], -most[1], most[2]});
 }
 
 bool StepRunner::any_rank(bool here) {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "probe/measure/exchange.h"
 #include "probe/measure/nic_routers.h"
 #include "probe/probe.h"
 #include "probe/rounds/schedule.h"
+#include "transport/measure/exchange.h"
 
 namespace tombolo::probe {
 
@@ -52,8 +52,8 @@ class StepRunner {
   void tell_progress() const;
   std::map<std::size_t, std::string> run_own(const Step& step, std::size_t first, Load load,
                                              StepResults& results);
-  TimePoint keep_rounds_together(RoundBarrier& barrier);
-  std::vector<double> rates_of_all(std::vector<Arrivals>& arrivals, TimePoint begin);
+  TimePoint keep_rounds_together(transport::measure::RoundBarrier& barrier);
+  std::vector<double> rates_of_all(std::vector<transport::measure::Arrivals>& arrivals, TimePoint begin);
   bool any_rank(bool here);
   Duration patience() const;
   std::unique_ptr<transport::Connection> connect(const NicPair& pair, std::uint64_t label);

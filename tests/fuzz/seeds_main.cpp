@@ -4,6 +4,7 @@
 #include <fstream>
 #include <span>
 
+#include "collectives/discovery/islands.h"
 #include "collectives/engine/abort_note.h"
 #include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
@@ -84,6 +85,7 @@ void put_collectives() {
   record.settings = {{"number of ranks", "2"}, {"TOMBOLO_SEGMENT", "1048576"}};
   record.endpoint = endpoint();
   put("rank_record", "two_nics", record.encode(), 0);
+  text("islands", "two", collectives::Islands{{0, 1, 0, 1}, 2, 1e9, 1e8, 1e-4}.encode());
   put("abort_note", "remote", collectives::AbortNote{5, Cause::kRemote, "rank 3 is gone"}.encode(), 0);
   std::string requests;
   for (int i = 0; i < 512; ++i) requests += static_cast<char>(i * 37);

@@ -27,6 +27,7 @@ std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
 
 collectives::Options options_of_job() {
   collectives::Options engine = collectives::Options::from_environment();
+  engine.discover = false;  // it measures more than that, itself
   if (engine.identity.size < 2) {
     fail(Cause::kInvalidUsage,
          "one rank has nobody to measure a link with; start it under torchrun, srun, mpirun or tombolo run "

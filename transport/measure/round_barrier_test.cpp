@@ -1,4 +1,4 @@
-#include "probe/measure/round_barrier.h"
+#include "transport/measure/round_barrier.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "base/randomized_test.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 namespace {
 
 TEST(RoundBarrier, OfOneMemberNeverWaits) {
@@ -138,4 +138,4 @@ TEST(RoundBarrier, DoesNotWaitForMembersThatLeft) {
 }
 
 }  // namespace
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 /// Messages per second on a path, from the times (in seconds, ascending) at which equal messages were seen to
 /// arrive. What precedes the first (latency, the burst that a token bucket lets through) does not count. A
@@ -41,4 +41,4 @@ std::vector<double> rates_in(const std::vector<Arrivals>& streams, const Overlap
 /// rates_in() the streams' own overlap. A single stream has its arrival_rate().
 std::vector<double> rates_together(const std::vector<Arrivals>& streams);
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

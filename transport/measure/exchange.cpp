@@ -1,4 +1,4 @@
-#include "probe/measure/exchange.h"
+#include "transport/measure/exchange.h"
 
 #include <poll.h>
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "probe/measure/arrival_rate.h"
+#include "transport/measure/arrival_rate.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 namespace {
 
 using transport::Connection;
@@ -28,6 +28,7 @@ constexpr std::size_t kLargestMessage = kSmallest * 16;
 constexpr std::size_t kLargestTotal = std::size_t{8} << 30;
 constexpr int kInFlight = 4;         // messages per direction: the line never runs dry
 constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
+constexpr int kGlances = 3;          // bursts of one size, of which the fastest counts
 constexpr int kAttempts = 4;         // at the burst that counts
 constexpr int kSpins = 200;          // tests before sleeping: a few microseconds
 
@@ -39,6 +40,28 @@ Exchange::Exchange(Connection& connection, const ExchangeOptions& options)
 void Exchange::prepare() {
   measured_.latency_seconds = latency();
   for (Burst burst{kSmallest, 2}; burst.messages > 0; burst = agree(next_warm_up(last_))) transfer(burst);
+}
+
+double Exchange::glance() {
+  double best = 0;
+  std::uint64_t size = 0;
+  int alike = 0;  // bursts of this size
+  for (Burst burst = agree({kSmallest, 2}); burst.messages > 0; burst = agree(burst)) {
+    transfer(burst);
+    if (burst.bytes() != size) {
+      best = 0;
+      alike = 0;
+      size = burst.bytes();
+    }
+    best = std::max(best, measured_.received_bytes_per_second);
+    ++alike;
+    if (static_cast<double>(size) < best * options_.seconds && size < kLargestTotal / 2) {
+      burst = of_bytes(2 * static_cast<double>(size));
+    } else if (alike == kGlances) {
+      burst = {};
+    }
+  }
+  return best;
 }
 
 Measured Exchange::count(RoundBarrier& barrier) {
@@ -279,4 +302,4 @@ std::string Exchange::where() const {
                      route.peer_address);
 }
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -1,4 +1,4 @@
-#include "probe/measure/arrival_rate.h"
+#include "transport/measure/arrival_rate.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/randomized_test.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 namespace {
 
 std::vector<double> steady(std::size_t count, double interval, double first = 0.02) {
@@ -108,4 +108,4 @@ TEST(RatesTogether, OfStreamsThatHardlyMetAreEachItsOwn) {
 }
 
 }  // namespace
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <mutex>
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 /// Exchanges that share a line must all load it while any of them is measured. So all begin a round at once,
 /// and an exchange that has finished its own measurement goes on loading until the last one has. The leading
@@ -54,4 +54,4 @@ class RoundBarrier {
   bool another_of_last_ = false;  ///< the answer that the members of the last round got
 };
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -1,4 +1,4 @@
-#include "probe/measure/exchange.h"
+#include "transport/measure/exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "transport/memory/pair.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 namespace {
 
 using transport::Connection;
@@ -281,4 +281,4 @@ TEST_F(Ends, RefuseBurstsThatNoLeaderAsksFor) {
 }
 
 }  // namespace
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -1,6 +1,6 @@
-// The folder measure/ owns how a single figure is measured, of one connection or one device. This file
-// measures the latency and the attained bandwidth of a connection, whose two ends run the same steps at the
-// same time.
+// The folder measure/ owns how fast a connection is found to be, and which pairs of hosts measure at the same
+// time. This file measures the latency and the attained bandwidth of a connection, whose two ends run the
+// same steps at the same time.
 #pragma once
 
 #include <poll.h>
@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "probe/measure/arrival_rate.h"
-#include "probe/measure/round_barrier.h"
+#include "transport/measure/arrival_rate.h"
+#include "transport/measure/round_barrier.h"
 #include "transport/transport.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 struct ExchangeOptions {
   bool leads = false;     ///< whether this end decides sizes; exactly one end does
@@ -31,9 +31,9 @@ struct Measured {
   Arrivals arrivals;  ///< those that gave the rate, and those that followed until the round ended
 };
 
-/// One end of a measured connection, which it borrows. Both ends call prepare(), then count(). These block;
-/// they throw kRemote or kTimeout naming the connection's route. They may leave requests on this object's
-/// buffers then, so that it must outlive the connection.
+/// One end of a measured connection, which it borrows. Both ends call prepare(), then count(); or glance()
+/// alone. These block; they throw kRemote or kTimeout naming the connection's route. They may leave requests
+/// on this object's buffers then, so that it must outlive the connection.
 class Exchange {
  public:
   Exchange(transport::Connection& connection, const ExchangeOptions& options);
@@ -44,6 +44,9 @@ class Exchange {
   /// Transfers a short burst, then the burst that counts, or several until the rate is certain. `barrier`
   /// joins exchanges that are to be measured under each other's load; the following end does not use it.
   Measured count(RoundBarrier& barrier);
+  /// Tells the rate in little time, and no latency: bursts that double until one, sent a few times, takes
+  /// `seconds` each time. The fastest of these counts: on a busy machine any one may have been held up.
+  double glance();
 
  private:
   // The leading end's next step. It is sent as it lies in memory, because both ends run the same build and
@@ -86,4 +89,4 @@ class Exchange {
   std::vector<pollfd> handles_;
 };
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -1,9 +1,9 @@
-#include "probe/measure/arrival_rate.h"
+#include "transport/measure/arrival_rate.h"
 
 #include <algorithm>
 #include <cstddef>
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 double arrival_rate(const std::vector<double>& seconds) {
   if (seconds.size() < 2) return 0;
@@ -70,4 +70,4 @@ std::vector<double> rates_together(const std::vector<Arrivals>& streams) {
   return streams.size() < 2 ? own_rates(streams) : rates_in(streams, overlap_of(streams));
 }
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

@@ -1,10 +1,10 @@
-#include "probe/rounds/round_robin.h"
+#include "transport/measure/round_robin.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 // The circle method: participant n-1 (or an empty position, where n is odd) stays, the others move around it
 // by one position per round, and those opposite each other are paired.
@@ -27,4 +27,4 @@ std::vector<std::vector<std::pair<int, int>>> round_robin(int participants) {
   return rounds;
 }
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

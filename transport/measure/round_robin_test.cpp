@@ -1,4 +1,4 @@
-#include "probe/rounds/round_robin.h"
+#include "transport/measure/round_robin.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 namespace {
 
 TEST(RoundRobin, PairsEveryTwoExactlyOnceInRoundsOfDisjointPairs) {
@@ -44,4 +44,4 @@ TEST(RoundRobin, RejectsNegativeNumbers) {
 }
 
 }  // namespace
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

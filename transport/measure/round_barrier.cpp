@@ -1,6 +1,6 @@
-#include "probe/measure/round_barrier.h"
+#include "transport/measure/round_barrier.h"
 
-namespace tombolo::probe {
+namespace tombolo::transport::measure {
 
 RoundBarrier::Member::~Member() {
   const std::lock_guard lock(barrier_.mutex_);
@@ -52,4 +52,4 @@ void RoundBarrier::begin_round() {
   ++round_;
 }
 
-}  // namespace tombolo::probe
+}  // namespace tombolo::transport::measure

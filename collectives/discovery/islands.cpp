@@ -1,0 +1,181 @@
+#include "collectives/discovery/islands.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "transport/measure/round_robin.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+constexpr double kMessage = 1 << 20;  // bytes, whose time is the distance of two hosts
+// Below this, latencies tell more of the two hosts' processors than of what lies between them.
+constexpr double kLeastLatency = 0.5e-3;
+// Between the longest link inside an island and the shortest one outside.
+constexpr double kLeastJump = 2;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Hosts that are joined by links much shorter than those between the groups, by single linkage: the hosts
+/// are joined by ever longer links, and what the longer ones join are the groups. Who is held up measures a
+/// pair as farther than it is, and never as nearer, so that a few such pairs change nothing where others lead
+/// around them. The border lies where the links' lengths jump most. At least half of the links are inside:
+/// two hosts that happen to be quick do not make an island of each other one.
+std::vector<std::vector<std::size_t>> groups_of(const Matrix& distance) {
+  struct Link {
+    double length;
+    std::size_t one, other;
+  };
+  const std::size_t hosts = distance.size();
+  std::vector<Link> all, joining;
+  for (std::size_t i = 0; i < hosts; ++i) {
+    for (std::size_t j = i + 1; j < hosts; ++j) all.push_back({(distance[i][j] + distance[j][i]) / 2, i, j});
+  }
+  std::ranges::stable_sort(all, {}, &Link::length);
+  const auto join = [hosts](std::span<const Link> links, std::vector<Link>* needed) {
+    std::vector<std::size_t> group(hosts);
+    std::iota(group.begin(), group.end(), 0);
+    for (const Link& link : links) {
+      const std::size_t kept = std::min(group[link.one], group[link.other]),
+                        gone = std::max(group[link.one], group[link.other]);
+      if (kept == gone) continue;
+      std::ranges::replace(group, gone, kept);
+      if (needed != nullptr) needed->push_back(link);
+    }
+    return group;
+  };
+  join(all, &joining);
+  std::size_t border = joining.size();
+  double jump = kLeastJump;
+  for (std::size_t at = std::max<std::size_t>((joining.size() + 1) / 2, 1); at < joining.size(); ++at) {
+    const double length = joining[at].length, before = joining[at - 1].length;
+    if (length < kMuchNearer * joining[at / 2].length || length < jump * before) continue;
+    jump = length / before;
+    border = at;
+  }
+  const auto group = join(std::span(joining).first(border), nullptr);
+  std::vector<std::vector<std::size_t>> groups(hosts);
+  for (std::size_t host = 0; host < hosts; ++host) groups[group[host]].push_back(host);
+  std::erase_if(groups, [](const auto& one) { return one.empty(); });
+  return groups;
+}
+
+/// Seconds; those that are not known are the longest.
+Matrix distances(const LinkMatrix& links) {
+  const std::size_t hosts = links.bytes_per_second.size();
+  Matrix distance(hosts, std::vector<double>(hosts));
+  double farthest = 1e-3;
+  for (std::size_t i = 0; i < hosts; ++i) {
+    for (std::size_t j = 0; j < hosts; ++j) {
+      if (i == j || links.bytes_per_second[i][j] <= 0) continue;
+      distance[i][j] = links.latency_seconds[i][j] + kMessage / links.bytes_per_second[i][j];
+      farthest = std::max(farthest, distance[i][j]);
+    }
+  }
+  for (std::size_t i = 0; i < hosts; ++i) {
+    for (std::size_t j = 0; j < hosts; ++j) {
+      if (i != j && distance[i][j] <= 0) distance[i][j] = farthest;
+    }
+  }
+  return distance;
+}
+
+}  // namespace
+
+Islands find_islands(const LinkMatrix& links) {
+  const std::size_t hosts = links.bytes_per_second.size();
+  Islands islands;
+  islands.of_host.assign(hosts, 0);
+  for (const auto& group : groups_of(distances(links))) {
+    for (const std::size_t host : group) islands.of_host[host] = islands.count;
+    ++islands.count;
+  }
+  std::vector<double> inside, between, latency;
+  for (std::size_t i = 0; i < hosts; ++i) {
+    for (std::size_t j = 0; j < hosts; ++j) {
+      if (i == j || links.bytes_per_second[i][j] <= 0) continue;
+      const bool same = islands.of_host[i] == islands.of_host[j];
+      (same ? inside : between).push_back(links.bytes_per_second[i][j]);
+      if (!same) latency.push_back(links.latency_seconds[i][j]);
+    }
+  }
+  islands.inside_bytes_per_second = median(std::move(inside));
+  islands.between_bytes_per_second = median(std::move(between));
+  islands.between_latency_seconds = median(std::move(latency));
+  return islands;
+}
+
+std::vector<std::vector<std::pair<int, int>>> survey_rounds(const Matrix& latency_seconds) {
+  using transport::measure::round_robin;
+  Matrix latency = latency_seconds;
+  for (auto& row : latency) {
+    for (double& one : row) one = std::max(one, kLeastLatency);
+  }
+  const auto groups = groups_of(latency);
+  std::vector<std::vector<std::pair<int, int>>> rounds;
+  const auto add = [&](std::size_t round, std::size_t one, std::size_t other) {
+    if (rounds.size() <= round) rounds.resize(round + 1);
+    rounds[round].emplace_back(std::min(one, other), std::max(one, other));
+  };
+  for (const auto& group : groups) {
+    const auto own = round_robin(static_cast<int>(group.size()));
+    const std::size_t step = (own.size() + kMostRounds - 1) / kMostRounds;
+    for (std::size_t round = 0; round < own.size(); round += step) {
+      for (const auto& [one, other] : own[round])
+        add(round / step, group[static_cast<std::size_t>(one)], group[static_cast<std::size_t>(other)]);
+    }
+  }
+  const std::size_t begin = rounds.size();
+  const auto across = round_robin(static_cast<int>(groups.size()));
+  for (std::size_t round = 0; round < std::min(across.size(), kMostRounds); ++round) {
+    for (const auto& [one, other] : across[round])
+      add(begin + round, groups[static_cast<std::size_t>(one)].front(),
+          groups[static_cast<std::size_t>(other)].front());
+  }
+  return rounds;
+}
+
+std::string Islands::encode() const {
+  return Json{{"tombolo_islands", 1},
+              {"of_host", of_host},
+              {"inside_bytes_per_second", inside_bytes_per_second},
+              {"between_bytes_per_second", between_bytes_per_second},
+              {"between_latency_seconds", between_latency_seconds}}
+      .dump();
+}
+
+Islands Islands::decode(const std::string& text, std::size_t hosts, const std::string& where) {
+  Islands islands;
+  try {
+    const Json json = parse_peer_json(text, where);
+    if (json.at("tombolo_islands") != 1)
+      fail(Cause::kRemote, "{}: version {}, expected 1", where, json.at("tombolo_islands").dump());
+    islands.of_host = json.at("of_host").get<std::vector<int>>();
+    islands.inside_bytes_per_second = json.at("inside_bytes_per_second");
+    islands.between_bytes_per_second = json.at("between_bytes_per_second");
+    islands.between_latency_seconds = json.at("between_latency_seconds");
+  } catch (const Json::exception& error) {
+    fail(Cause::kRemote, "{}: {}", where, error.what());
+  }
+  if (islands.of_host.size() != hosts)
+    fail(Cause::kRemote, "{}: {} hosts, expected {}", where, islands.of_host.size(), hosts);
+  for (const int island : islands.of_host) {
+    if (island < 0 || island > islands.count)
+      fail(Cause::kRemote, "{}: island {} after {}", where, island, islands.count);
+    islands.count = std::max(islands.count, island + 1);
+  }
+  return islands;
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,51 @@
+// Which hosts are near each other, where no cluster file says it. This folder owns how a job finds that out:
+// what hosts measure with each other, in which order, what follows from it, and the file that keeps it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tombolo::collectives {
+
+/// What hosts attained with each other, by host; 0: not measured. `bytes_per_second[i][j]` is what j received
+/// from i while i received from j.
+struct LinkMatrix {
+  explicit LinkMatrix(std::size_t hosts)
+      : bytes_per_second(hosts, std::vector<double>(hosts)), latency_seconds(bytes_per_second) {}
+
+  std::vector<std::vector<double>> bytes_per_second, latency_seconds;
+};
+
+/// Hosts by islands: links between islands are at least kMuchNearer times as long as most inside.
+struct Islands {
+  std::vector<int> of_host;  ///< by host: its island's number; islands are numbered by their first hosts
+  int count = 0;
+  /// Medians of what was measured; 0 where nothing was.
+  double inside_bytes_per_second = 0, between_bytes_per_second = 0;
+  double between_latency_seconds = 0;
+
+  /// Texts for a store and for a file. decode() throws kRemote naming `where` unless the text tells of so
+  /// many hosts.
+  std::string encode() const;
+  static Islands decode(const std::string& text, std::size_t hosts, const std::string& where);
+
+  friend bool operator==(const Islands&, const Islands&) = default;
+};
+
+/// Links of one network differ by less than this when they are measured briefly and on busy hosts.
+inline constexpr double kMuchNearer = 3;
+
+/// The distance of two hosts is the time that 1 MiB takes, latency included; those that were not measured are
+/// the farthest. One island where all are about equally far, as two hosts always are.
+Islands find_islands(const LinkMatrix& links);
+
+/// Rounds of pairs of hosts that are to measure their rates at the same time, each host in one pair of a
+/// round, by the latencies that all hosts know. Where these already show groups, each two of a group, and of
+/// each two groups one pair. Of more than kMostRounds rounds some are left out.
+std::vector<std::vector<std::pair<int, int>>> survey_rounds(
+    const std::vector<std::vector<double>>& latency_seconds);
+inline constexpr std::size_t kMostRounds = 64;
+
+}  // namespace tombolo::collectives

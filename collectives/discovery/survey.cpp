@@ -1,0 +1,242 @@
+#include "collectives/discovery/survey.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "base/error.h"
+#include "transport/measure/exchange.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using transport::Connection;
+using transport::Outcome;
+using transport::Request;
+
+constexpr int kRoundTrips = 4;  // of which the shortest counts
+constexpr int kSpins = 200;     // turns before sleeping: a few microseconds
+
+}  // namespace
+
+/// Of each two hosts the one with the lower number connects, and leads.
+struct Survey::Peer {
+  enum class Turn { kSend, kReceive, kOver };
+
+  std::unique_ptr<transport::Connecting> connecting;
+  std::unique_ptr<transport::measure::Exchange> exchange;  // outlives the connection, as do the two bytes
+  std::array<std::byte, 1> out{}, in{};
+  std::unique_ptr<Connection> connection;
+  bool leads = false;
+
+  // Round trips: the leading end sends first.
+  Turn turn = Turn::kSend;
+  int trips = 0;
+  Request* request = nullptr;
+  TimePoint sent{};
+  double best = 0;
+
+  bool usable() const noexcept { return connection != nullptr && connection->error() == nullptr; }
+
+  /// One step of the round trips; true if anything moved.
+  bool step(const Clock& clock) noexcept {
+    if (turn == Turn::kOver) return false;
+    if (!usable()) {
+      turn = Turn::kOver;
+      best = 0;
+      return true;
+    }
+    if (request == nullptr) {
+      if (turn == Turn::kSend && leads) sent = clock.now();
+      request = turn == Turn::kSend ? connection->post_send(out) : connection->post_receive(in);
+      if (request == nullptr) return connection->progress();
+    }
+    std::size_t bytes = 0;
+    const Outcome outcome = connection->test(request, bytes);
+    if (outcome == Outcome::kPending) return false;
+    request = nullptr;
+    if (outcome == Outcome::kFailed) return true;
+    const bool back = turn == Turn::kReceive ? leads : !leads;  // this trip is over
+    turn = turn == Turn::kSend ? Turn::kReceive : Turn::kSend;
+    if (!back) return true;
+    if (leads) {
+      const double seconds = to_seconds(clock.now() - sent) / 2;
+      best = trips == 0 ? seconds : std::min(best, seconds);
+    }
+    if (++trips == kRoundTrips) turn = Turn::kOver;
+    return true;
+  }
+};
+
+Survey::Survey(transport::Router& router, Store& store, SurveyOptions options)
+    : router_(router),
+      store_(store),
+      options_(std::move(options)),
+      listener_(router.listen()),
+      peers_(options_.hosts),
+      links_(options_.hosts) {
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    if (host == options_.host) continue;
+    peers_[host] = std::make_unique<Peer>();
+    peers_[host]->leads = options_.host < host;
+    if (!peers_[host]->leads) peers_[host]->turn = Peer::Turn::kReceive;
+  }
+}
+
+Survey::~Survey() = default;
+
+LinkMatrix Survey::measure() {
+  connect();
+  time_round_trips();
+  measure_rates();
+  return links_;
+}
+
+std::string Survey::key(const std::string& what, std::size_t host) const {
+  return fmt::format("{}/{}/{}", options_.prefix, what, host);
+}
+
+void Survey::publish(const std::string& what, const std::vector<double>& values) {
+  store_.set(key(what, options_.host), std::as_bytes(std::span(values)));
+}
+
+std::vector<double> Survey::row_of(const std::string& what, std::size_t host) {
+  const auto bytes = store_.get(key(what, host), options_.deadline);
+  std::vector<double> values(options_.hosts);
+  if (bytes.size() != values.size() * sizeof(double)) {
+    fail(Cause::kRemote, "host {} of the job has published {} bytes of {}, expected {}", host, bytes.size(),
+         what, values.size() * sizeof(double));
+  }
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  for (double& value : values) {
+    if (!std::isfinite(value) || value < 0) value = 0;
+  }
+  return values;
+}
+
+void Survey::connect() {
+  store_.set(key("endpoint", options_.host), listener_->endpoint().encode());
+  const Clock& clock = *router_.options().clock;
+  std::size_t missing = options_.hosts - 1;
+  for (std::size_t host = options_.host + 1; host < options_.hosts; ++host) {
+    const auto endpoint = transport::Endpoint::decode(store_.get(key("endpoint", host), options_.deadline));
+    transport::ConnectOptions connect;
+    connect.label = options_.host;
+    connect.deadline = options_.patience;
+    connect.peer_name = fmt::format("host {}", host);
+    try {
+      peers_[host]->connecting = router_.connect(endpoint, connect);
+    } catch (const Error& error) {
+      router_.options().log.trace("not measured: {}", error.what());
+      --missing;
+    }
+  }
+  // Whoever has a lower number has read this one's endpoint or will soon: it may wait for a host in between.
+  for (std::size_t host = 0; host < options_.host; ++host)
+    store_.get(key("endpoint", host), options_.deadline);
+  const Deadline deadline = Deadline::after(options_.patience, clock);
+  std::vector<pollfd> handles;
+  while (missing > 0 && !deadline.passed()) {
+    const std::size_t before = missing;
+    handles.clear();
+    for (std::size_t host = options_.host + 1; host < options_.hosts; ++host) {
+      Peer& peer = *peers_[host];
+      if (!peer.connecting) continue;
+      try {
+        if ((peer.connection = peer.connecting->poll()) != nullptr) {
+          peer.connecting.reset();
+          --missing;
+          continue;
+        }
+        peer.connecting->append_wait_handles(handles);
+      } catch (const Error& error) {
+        router_.options().log.trace("not measured: {}", error.what());
+        peer.connecting.reset();
+        --missing;
+      }
+    }
+    while (auto connection = listener_->accept()) {
+      const std::uint64_t from = connection->label();
+      if (from >= options_.host || peers_[from]->connection) continue;
+      peers_[from]->connection = std::move(connection);
+      --missing;
+    }
+    if (missing == 0 || missing != before) continue;
+    listener_->append_wait_handles(handles);
+    ::poll(handles.data(), handles.size(), 1);
+  }
+  for (auto& peer : peers_) {
+    if (peer) peer->connecting.reset();
+  }
+}
+
+void Survey::time_round_trips() {
+  const Clock& clock = *router_.options().clock;
+  const Deadline deadline = Deadline::after(options_.patience, clock);
+  std::vector<pollfd> handles;
+  for (int idle = 0; !deadline.passed();) {
+    bool moved = false, over = true;
+    for (auto& peer : peers_) {
+      if (!peer) continue;
+      moved |= peer->step(clock);
+      over &= peer->turn == Peer::Turn::kOver;
+    }
+    if (over) break;
+    if (moved) idle = 0;
+    if (++idle < kSpins) continue;
+    handles.clear();
+    for (auto& peer : peers_) {
+      if (peer && peer->turn != Peer::Turn::kOver) peer->connection->append_wait_handles(handles);
+    }
+    ::poll(handles.data(), handles.size(), 1);
+  }
+  std::vector<double> row(options_.hosts);
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    if (!peers_[host]) continue;
+    if (peers_[host]->turn != Peer::Turn::kOver) peers_[host]->connection.reset();  // too slow to be measured
+    row[host] = peers_[host]->best;
+  }
+  publish("latency", row);
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    const auto theirs = host == options_.host ? row : row_of("latency", host);
+    for (std::size_t other = host + 1; other < options_.hosts; ++other)
+      links_.latency_seconds[host][other] = links_.latency_seconds[other][host] = theirs[other];
+  }
+}
+
+void Survey::measure_rates() {
+  transport::measure::ExchangeOptions exchange;
+  exchange.seconds = options_.seconds;
+  exchange.deadline = options_.patience;
+  std::vector<double> row(options_.hosts);
+  for (const auto& round : survey_rounds(links_.latency_seconds)) {
+    for (const auto& [left, right] : round) {
+      const auto first = static_cast<std::size_t>(left), second = static_cast<std::size_t>(right);
+      if (first != options_.host && second != options_.host) continue;
+      const std::size_t other = first == options_.host ? second : first;
+      Peer& peer = *peers_[other];
+      if (!peer.usable()) continue;
+      exchange.leads = peer.leads;
+      peer.exchange = std::make_unique<transport::measure::Exchange>(*peer.connection, exchange);
+      try {
+        row[other] = peer.exchange->glance();
+      } catch (const Error& error) {
+        router_.options().log.trace("not measured: {}", error.what());
+        peer.connection.reset();
+      }
+    }
+  }
+  publish("rate", row);
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    if (host != options_.host && options_.host != 0) continue;
+    const auto theirs = host == options_.host ? row : row_of("rate", host);
+    for (std::size_t from = 0; from < options_.hosts; ++from)
+      links_.bytes_per_second[from][host] = theirs[from];
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+
+#include "base/temporary_folder.h"
+#include "collectives/testing/test_support.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using namespace test;
+
+/// Hosts without clusters, each limited to a rate, that find out which of them are near each other.
+Change discovering(std::vector<double> bytes_per_second, std::string file,
+                   std::vector<std::string> hosts = {}) {
+  return [=](Options& options) {
+    const auto rank = static_cast<std::size_t>(options.identity.rank);
+    options.discover = true;
+    options.islands_file = file;
+    options.router.host.cluster.clear();
+    options.router.limits = {{"eth0", bytes_per_second[rank]}};
+    if (!hosts.empty()) options.router.host.name = hosts[rank];
+  };
+}
+
+/// The algorithm of an all-reduce that is right.
+std::string sums_by(Communicator& communicator) {
+  std::vector<float> values(100'000, 1);
+  communicator.all_reduce(values.data(), values.data(), values.size(), DataType::kFloat32, ReduceOp::kSum);
+  EXPECT_EQ(values, std::vector<float>(values.size(), static_cast<float>(communicator.size())));
+  return communicator.last_algorithm();
+}
+
+TEST(Discovery, FindsNoIslandsAmongEqualHosts) {
+  const TemporaryFolder folder;
+  expect_fine(run_ranks(
+      "AAAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+      discovering({3e7, 3e7, 3e7, 3e7}, folder.file("islands.json"))));
+}
+
+TEST(Discovery, FindsASlowHostAndTellsPartsOfTheCommunicator) {
+  const TemporaryFolder folder;
+  expect_fine(run_ranks(
+      "AAAA",
+      [](Communicator& all) {
+        EXPECT_EQ(sums_by(all), "two-level");
+        EXPECT_EQ(all.members()[0].cluster, "") << "nobody declared one";
+        const auto part = all.split(all.rank() == 3 ? 1 : 0, 0);
+        EXPECT_EQ(sums_by(*part), all.rank() == 3 ? "ring" : "two-level");
+      },
+      discovering({5e7, 2e6, 5e7, 5e7}, folder.file("islands.json"))));
+}
+
+TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
+  const TemporaryFolder folder;
+  for (const auto& [clusters, algorithm] : {std::pair("AAA", "two-level"), {"AA", "ring"}}) {
+    expect_fine(run_ranks(
+        clusters, [&](Communicator& all) { EXPECT_EQ(sums_by(all), algorithm); },
+        discovering({3e7, 3e7, 3e7}, folder.file("islands.json"), {"one", "other", "one"})));
+  }
+}
+
+// The file says what no measurement would, so that it is seen who was believed.
+TEST(Discovery, BelievesAFileOfTheSameHostsAndOfNoOthers) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("deep/islands.json");
+  const auto equal = discovering({3e7, 3e7, 3e7}, file);
+  expect_fine(run_ranks(
+      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); }, equal));
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::string kept = text.str();
+  const auto at = kept.find("\"of_host\"");
+  ASSERT_NE(at, std::string::npos) << kept;
+  const auto second = kept.find('0', kept.find('0', at) + 1);
+  kept[second] = '1';
+  std::ofstream(file) << kept;
+  expect_fine(run_ranks(
+      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "two-level"); }, equal));
+  expect_fine(run_ranks(
+      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+      discovering({3e7, 3e7, 3e7}, file, {"x", "y", "z"})));
+  std::ofstream(file) << "{";
+  expect_fine(run_ranks(
+      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); }, equal));
+}
+
+TEST(Discovery, IsNotTriedWhereItIsOffOrAClusterIsDeclared) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  for (const bool declared : {false, true}) {
+    expect_fine(run_ranks(
+        "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+        [&](Options& options) {
+          discovering({2e6, 5e7, 5e7}, file)(options);
+          options.discover = declared;
+          if (declared) options.router.host.cluster = "A";
+        }));
+    EXPECT_FALSE(std::ifstream(file)) << "nothing was measured";
+  }
+}
+
+TEST(Discovery, NamesARankThatNeverComes) {
+  const TemporaryFolder folder;
+  const auto outcomes = run_ranks(
+      "AA", [](Communicator&) {},
+      [&](Options& options) {
+        discovering({3e7, 3e7}, folder.file("islands.json"))(options);
+        options.identity.size = 3;
+        options.deadline = std::chrono::seconds(1);
+      });
+  for (const auto& outcome : outcomes) {
+    EXPECT_TRUE(outcome.threw);
+    EXPECT_NE(outcome.text.find("rank 2"), std::string::npos) << outcome.text;
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::collectives
