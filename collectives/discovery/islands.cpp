@@ -1,6 +1,7 @@
 #include "collectives/discovery/islands.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <utility>

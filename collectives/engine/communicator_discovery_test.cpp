@@ -56,7 +56,7 @@ TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
   const TemporaryFolder folder;
   for (const auto& [clusters, algorithm] : {std::pair("AAA", "two-level"), {"AA", "ring"}}) {
     expect_fine(run_ranks(
-        clusters, [&](Communicator& all) { EXPECT_EQ(sums_by(all), algorithm); },
+        clusters, [wanted = algorithm](Communicator& all) { EXPECT_EQ(sums_by(all), wanted); },
         discovering({3e7, 3e7, 3e7}, folder.file("islands.json"), {"one", "other", "one"})));
   }
 }
