@@ -103,9 +103,7 @@ std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, 
   const bool measures = told == kSurvey;
   if (measures) {
     if (hosts.leaders[own] == rank) {
-      Survey survey(
-          router, store,
-          {prefix, own, hosts.all.size(), SurveyOptions::kSeconds, SurveyOptions::kPatience, deadline});
+      Survey survey(router, store, {prefix, own, hosts.all.size(), SurveyOptions::kPatience, deadline});
       const LinkMatrix links = survey.measure();
       if (rank == 0) {
         const Islands found = find_islands(links);

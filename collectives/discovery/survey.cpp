@@ -20,6 +20,10 @@ using transport::Request;
 
 constexpr int kRoundTrips = 4;  // of which the shortest counts
 constexpr int kSpins = 200;     // turns before sleeping: a few microseconds
+// What all rounds together may take where the links are quick. A burst that tells a rate lasts its part of
+// that, but long enough for the clock, and no longer than needed: each is sent five times, after smaller ones
+// that last twice as long together.
+constexpr double kAllSeconds = 0.3, kBurstsPerRound = 7, kShortestBurst = 0.0005, kLongestBurst = 0.004;
 
 }  // namespace
 
@@ -210,10 +214,12 @@ void Survey::time_round_trips() {
 
 void Survey::measure_rates() {
   transport::measure::ExchangeOptions exchange;
-  exchange.seconds = options_.seconds;
   exchange.deadline = options_.patience;
   std::vector<double> row(options_.hosts);
-  for (const auto& round : survey_rounds(links_.latency_seconds)) {
+  const auto rounds = survey_rounds(links_.latency_seconds);
+  exchange.seconds = std::clamp(kAllSeconds / (kBurstsPerRound * static_cast<double>(rounds.size())),
+                                kShortestBurst, kLongestBurst);
+  for (const auto& round : rounds) {
     for (const auto& [left, right] : round) {
       const auto first = static_cast<std::size_t>(left), second = static_cast<std::size_t>(right);
       if (first != options_.host && second != options_.host) continue;

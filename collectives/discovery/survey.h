@@ -18,10 +18,8 @@ struct SurveyOptions {
   std::string prefix;     ///< of the keys in the store, of this survey alone
   std::size_t host = 0;   ///< this one's number
   std::size_t hosts = 0;  ///< how many there are
-  static constexpr double kSeconds = 0.004;
   static constexpr Duration kPatience = std::chrono::seconds(1);
 
-  double seconds;     ///< how long a burst lasts that tells a rate, at least
   Duration patience;  ///< for each step with another host, which then counts as not measured
   Deadline deadline;  ///< for the other hosts to come
 };

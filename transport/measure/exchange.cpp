@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
@@ -28,7 +29,7 @@ constexpr std::size_t kLargestMessage = kSmallest * 16;
 constexpr std::size_t kLargestTotal = std::size_t{8} << 30;
 constexpr int kInFlight = 4;         // messages per direction: the line never runs dry
 constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
-constexpr int kGlances = 3;          // bursts of one size, of which the fastest counts
+constexpr std::size_t kGlances = 5;  // bursts of one size, whose median counts
 constexpr int kAttempts = 4;         // at the burst that counts
 constexpr int kSpins = 200;          // tests before sleeping: a few microseconds
 
@@ -43,25 +44,29 @@ void Exchange::prepare() {
 }
 
 double Exchange::glance() {
-  double best = 0;
+  std::array<double, kGlances> rates{};  // of bursts of this size
+  std::size_t seen = 0;
   std::uint64_t size = 0;
-  int alike = 0;  // bursts of this size
+  const auto takes_long = [&](double rate) { return static_cast<double>(size) >= rate * options_.seconds; };
+  double median = 0;
   for (Burst burst = agree({kSmallest, 2}); burst.messages > 0; burst = agree(burst)) {
     transfer(burst);
-    if (burst.bytes() != size) {
-      best = 0;
-      alike = 0;
-      size = burst.bytes();
+    if (burst.bytes() != size) seen = 0;
+    size = burst.bytes();
+    rates[seen++ % kGlances] = measured_.received_bytes_per_second;
+    if (seen >= kGlances) {
+      std::ranges::nth_element(rates, rates.begin() + kGlances / 2);
+      median = rates[kGlances / 2];
+      seen = kGlances;
     }
-    best = std::max(best, measured_.received_bytes_per_second);
-    ++alike;
-    if (static_cast<double>(size) < best * options_.seconds && size < kLargestTotal / 2) {
+    const bool enough = size >= kLargestTotal / 2 || takes_long(seen < kGlances ? rates[0] : median);
+    if (!enough) {
       burst = of_bytes(2 * static_cast<double>(size));
-    } else if (alike == kGlances) {
+    } else if (seen == kGlances) {
       burst = {};
     }
   }
-  return best;
+  return median;
 }
 
 Measured Exchange::count(RoundBarrier& barrier) {

@@ -44,8 +44,9 @@ class Exchange {
   /// Transfers a short burst, then the burst that counts, or several until the rate is certain. `barrier`
   /// joins exchanges that are to be measured under each other's load; the following end does not use it.
   Measured count(RoundBarrier& barrier);
-  /// Tells the rate in little time, and no latency: bursts that double until one, sent a few times, takes
-  /// `seconds` each time. The fastest of these counts: on a busy machine any one may have been held up.
+  /// Tells the rate in little time, and no latency: bursts that double until one takes `seconds`. That one is
+  /// sent several times, and the median counts: on a busy machine a sender that is held up makes a burst look
+  /// slow, and a reader that is held up makes it look fast.
   double glance();
 
  private:
