@@ -46,7 +46,7 @@ class Exchange {
   Measured count(RoundBarrier& barrier);
   /// Tells the rate in little time, and no latency: bursts that double until one takes `seconds`. That one is
   /// sent several times, and the median counts: on a busy machine a sender that is held up makes a burst look
-  /// slow, and a reader that is held up makes it look fast.
+  /// slow, and a reader that is held up makes it look fast. Where they differ much, longer ones follow.
   double glance();
 
  private:
