@@ -1,4 +1,5 @@
-// A hash that is the same on every machine and in every build, for names that processes compare by number.
+// Hashes that are the same on every machine and in every build: of names that processes compare by number,
+// and of numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,14 @@ constexpr Word fnv1a(std::string_view text) noexcept {
   auto value = static_cast<Word>(kWide ? 0xcbf29ce484222325ULL : 0x811c9dc5ULL);
   for (const char one : text) value = static_cast<Word>((value ^ static_cast<unsigned char>(one)) * kPrime);
   return value;
+}
+
+/// SplitMix64's finalizer: 64 well-mixed bits, another value for each argument.
+constexpr std::uint64_t mix(std::uint64_t value) noexcept {
+  value += 0x9e3779b97f4a7c15ULL;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
+  return value ^ (value >> 31);
 }
 
 }  // namespace tombolo

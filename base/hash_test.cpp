@@ -16,5 +16,11 @@ TEST(Hash, GivesTheNumbersThatEveryBuildGives) {
   EXPECT_EQ(fnv1a<std::uint32_t>("\xff"), (0x811c9dc5U ^ 0xffU) * 0x01000193U) << "bytes are unsigned";
 }
 
+// SplitMix64's first outputs of seed 0, whose state grows by the constant that mix() adds.
+TEST(Hash, MixesAsSplitMix64Does) {
+  EXPECT_EQ(mix(0), 0xe220a8397b1dcdafULL);
+  EXPECT_EQ(mix(0x9e3779b97f4a7c15ULL), 0x6e789e6aa1b965f4ULL);
+}
+
 }  // namespace
 }  // namespace tombolo

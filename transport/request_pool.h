@@ -24,6 +24,7 @@ struct PostedRequest final : Request {
   std::size_t claimed = 0;    ///< receive: bytes of chunks that have begun
   std::size_t total = 0;      ///< receive: the message's size, once known
   bool known = false;         ///< receive: total is set
+  std::uint64_t seams = 0;    ///< receive: hashes of where chunks begin, less those of where they end
   bool is_send = false;
   State state = State::kFree;
   PostedRequest* next_free = nullptr;
@@ -81,6 +82,7 @@ class RequestPool {
     request->claimed = 0;
     request->total = 0;
     request->known = false;
+    request->seams = 0;
     request->state = PostedRequest::State::kPosted;
     return request;
   }

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "trainer/model/mix.h"
+#include "base/hash.h"
 
 namespace tombolo::trainer {
 namespace {

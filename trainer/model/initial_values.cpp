@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "trainer/model/mix.h"
+#include "base/hash.h"
 
 namespace tombolo::trainer {
 namespace {

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/crc32c.h"
+#include "base/hash.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -27,6 +28,15 @@ constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
 // Summaries kept until the connection takes them: an honest peer sends one per stream and epoch.
 constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
+
+/// What a chunk between the two offsets adds to its message's seams. A seam that one chunk ends at and
+/// another begins at cancels out. Where what is left is the message's begin and end alone, its chunks form
+/// one chain between them, so that every byte came once: the lengths, which add up to the message's, leave no
+/// chunk for a second. That holds for any order, and costs no list of what has come. Offsets are hashed
+/// because their plain sums could be equal for other chunks too.
+std::uint64_t seams_of(std::uint64_t begin, std::uint64_t end) noexcept {
+  return mix(begin) - mix(end);
+}
 
 }  // namespace
 
@@ -133,7 +143,12 @@ void Receiver::end_chunk(ReceiveSide& side) noexcept {
   if (side.untold_bytes_ >= tell_after_ || side.untold_chunks_ >= kTellAfterChunks) side.ack_due_ = true;
   request->moved += header.length;
   bytes_ += header.length;
+  const bool in_parts = header.length != header.total;
+  if (in_parts) request->seams += seams_of(header.offset, header.offset + header.length);
   if (request->moved == request->total) {
+    // Chunks that overlap leave a hole elsewhere.
+    if (in_parts && request->seams != seams_of(0, request->total))
+      return set_fault(Fault::kMalformed, header);
     request->moved = std::min(request->moved, request->size);
     request->state = PostedRequest::State::kDone;
     ++messages_;

@@ -262,6 +262,60 @@ TEST_F(FedByTwo, TakesChunksInAnyOrderAcrossStreams) {
   EXPECT_EQ(first->state, PostedRequest::State::kPosted);
 }
 
+TEST_F(FedByTwo, RefusesAMessageWhoseChunksOverlapAndLeaveAHole) {
+  PostedRequest* request = post(6);
+  feed(0, chunk(0, 0, 3, 6), "abc");
+  feed(1, chunk(0, 0, 3, 6), "abc");
+  EXPECT_EQ(receiver_->fault(), Receiver::Fault::kMalformed);
+  EXPECT_NE(request->state, PostedRequest::State::kDone);
+}
+
+TEST_F(Fed, RefusesAChunkThatIsSentAgainThoughItHadCome) {
+  PostedRequest* request = post(6);
+  FrameHeader again = chunk(0, 0, 3, 6);
+  again.flags = kReplayFlag;
+  feed(0, chunk(0, 0, 3, 6), "abc");
+  feed(0, again, "abc");
+  EXPECT_EQ(receiver_->fault(), Receiver::Fault::kMalformed);
+  EXPECT_NE(request->state, PostedRequest::State::kDone);
+}
+
+// A message is whole exactly where its chunks lie one behind the other, in whatever order and by whatever
+// stream they come.
+TEST_F(FedByTwo, AMessageIsWholeWhereEveryByteHasComeOnce) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 2000; ++round) {
+    const auto total = static_cast<std::uint32_t>(2 + random() % 60);
+    std::vector<FrameHeader> chunks;
+    for (std::uint32_t at = 0; at != total; at += chunks.back().length) {
+      const auto length = static_cast<std::uint32_t>(1 + random() % (total - at));
+      chunks.push_back(chunk(0, at, length, total));
+      chunks.back().flags = kReplayFlag;  // so that they may come in any order
+    }
+    const bool moved = chunks.size() > 1 && random() % 2 == 0;
+    if (moved) {
+      FrameHeader& one = chunks[random() % chunks.size()];
+      const std::uint64_t room = total - one.length;
+      one.offset = (one.offset + 1 + random() % room) % (room + 1);
+    }
+    std::ranges::shuffle(chunks, random);
+    receiver_ = std::make_unique<Receiver>();
+    buffers_.clear();
+    for (std::size_t i = 0; i < feeders_.size(); ++i) {
+      int pair[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+      feeders_[i] = Descriptor(pair[0]);
+      streams_[i] = Stream();
+      streams_[i].join(Descriptor(pair[1]), nullptr, 0);
+    }
+    PostedRequest* request = post(total);
+    for (const FrameHeader& one : chunks) feed(random() % 2, one, std::string(one.length, 'x'));
+    EXPECT_EQ(request->state == PostedRequest::State::kDone, !moved) << "round " << round;
+    EXPECT_EQ(receiver_->fault(), moved ? Receiver::Fault::kMalformed : Receiver::Fault::kNone);
+    pool_.put(request);
+  }
+}
+
 TEST_F(FedByTwo, RefusesMoreBytesThanTheMessageHas) {
   post(6);
   feed(0, chunk(0, 0, 4, 6), "abcd");
