@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "transport/sockets/openssl.h"
+#include "transport/sockets/sealed_bytes.h"
 #include "transport/sockets/tls_stream.h"
 
 namespace tombolo::transport {
@@ -79,9 +80,9 @@ Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hin
   context_ = SSL_CTX_new(TLS_method());
   method_ = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tombolo stream");
   if (context_ == nullptr || method_ == nullptr) fail(Cause::kSystem, "set up TLS: {}", openssl_reason());
-  BIO_meth_set_write(method_, TlsStream::put);
-  BIO_meth_set_read(method_, TlsStream::get);
-  BIO_meth_set_ctrl(method_, TlsStream::control);
+  BIO_meth_set_write(method_, SealedBytes::put);
+  BIO_meth_set_read(method_, SealedBytes::get);
+  BIO_meth_set_ctrl(method_, SealedBytes::control);
   SSL_CTX_set_client_hello_cb(context_, TlsStream::hello_seen, nullptr);
   SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION);

@@ -4,7 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +12,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "transport/kernel.h"
 #include "transport/sockets/tls.h"
 
 namespace tombolo::transport::sockets {
@@ -36,11 +34,7 @@ int alert_of(unsigned long code) noexcept {
 TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method,
                      int socket, bool connecting, const std::string& server_name)
     : tls_(std::move(tls)),
-      socket_(socket),
-      connecting_(connecting),
-      // The buffers are not touched before they are needed, so that an idle stream's cost no memory.
-      out_(std::make_unique_for_overwrite<std::byte[]>(kOut + kReserve)),
-      in_(std::make_unique_for_overwrite<std::byte[]>(kIn)),
+      sealed_(socket),
       gathered_(std::make_unique_for_overwrite<std::byte[]>(kRecord)),
       records_per_key_(kRecordsPerKey) {
   ssl_ = SSL_new(context);
@@ -49,7 +43,7 @@ TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const 
     SSL_free(ssl_);
     throw std::bad_alloc();
   }
-  BIO_set_data(bio, this);
+  BIO_set_data(bio, &sealed_);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_app_data(ssl_, this);
@@ -67,75 +61,6 @@ TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const 
 
 TlsStream::~TlsStream() {
   SSL_free(ssl_);
-}
-
-int TlsStream::put(bio_st* bio, const char* data, int size) {
-  auto& self = *static_cast<TlsStream*>(BIO_get_data(bio));
-  const auto length = static_cast<std::size_t>(size);
-  BIO_clear_retry_flags(bio);
-  if (self.out_begin_ == self.out_end_) self.out_begin_ = self.out_end_ = 0;
-  if (length > self.out_limit_ - self.out_end_) {
-    BIO_set_retry_write(bio);
-    return -1;
-  }
-  std::memcpy(self.out_.get() + self.out_end_, data, length);
-  self.out_end_ += length;
-  return size;
-}
-
-int TlsStream::get(bio_st* bio, char* data, int size) {
-  auto& self = *static_cast<TlsStream*>(BIO_get_data(bio));
-  BIO_clear_retry_flags(bio);
-  if (self.in_begin_ == self.in_end_) {
-    self.in_begin_ = self.in_end_ = 0;
-    if (self.ended_) return 0;
-    if (self.socket_error_ != 0) return -1;
-    ssize_t got = -1;
-    errno = EAGAIN;
-    if (self.may_receive_) {
-      do
-        got =
-            kernel().recv(self.socket_, self.in_.get(), self.handshaking_ ? kHandshakeIn : kIn, MSG_DONTWAIT);
-      while (got < 0 && errno == EINTR);
-    }
-    // The socket gave fewer bytes than there was room for, so the next call would find none; or it is enough
-    // for one call of handshake().
-    self.may_receive_ = got == static_cast<ssize_t>(kIn);
-    if (got == 0) {
-      self.ended_ = true;
-      return 0;
-    }
-    if (got < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK)
-        BIO_set_retry_read(bio);
-      else
-        self.socket_error_ = errno;
-      return -1;
-    }
-    self.in_end_ = static_cast<std::size_t>(got);
-  }
-  const std::size_t count = std::min(static_cast<std::size_t>(size), self.in_end_ - self.in_begin_);
-  std::memcpy(data, self.in_.get() + self.in_begin_, count);
-  self.in_begin_ += count;
-  return static_cast<int>(count);
-}
-
-long TlsStream::control(bio_st*, int command, long, void*) {
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
-
-int TlsStream::flush() noexcept {
-  while (out_begin_ != out_end_) {
-    const ssize_t sent =
-        kernel().send(socket_, out_.get() + out_begin_, out_end_ - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      return -1;
-    }
-    out_begin_ += static_cast<std::size_t>(sent);
-    written_ += static_cast<std::uint64_t>(sent);
-  }
-  return 0;
 }
 
 /// Called for a ClientHello that is whole, before anything in it has any effect.
@@ -167,26 +92,24 @@ void TlsStream::use(std::shared_ptr<const Tls> tls) {
 }
 
 Step TlsStream::handshake() {
-  may_receive_ = true;
+  sealed_.begin_call(true);
   ERR_clear_error();
-  handshaking_ = true;
   const int result = SSL_do_handshake(ssl_);
-  handshaking_ = false;
   const int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_, result);
   const unsigned long code = ERR_peek_error();
   // The alert has to reach the peer too, so that its error names the reason.
   const bool flushed = flush() == 0;
   const int flush_error = flushed ? 0 : errno;
   if (why == SSL_ERROR_NONE && flushed) return Step::kDone;
-  if (flush_error != 0 && flush_error != EAGAIN && flush_error != EWOULDBLOCK) socket_error_ = flush_error;
-  if (socket_error_ != 0) {
-    trouble_ = errno_text(socket_error_);
+  if (flush_error != 0 && flush_error != EAGAIN && flush_error != EWOULDBLOCK) sealed_.set_error(flush_error);
+  if (sealed_.error() != 0) {
+    trouble_ = errno_text(sealed_.error());
     return Step::kError;
   }
   if (why == SSL_ERROR_NONE || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ||
       why == SSL_ERROR_WANT_CLIENT_HELLO_CB)
     return Step::kAgain;
-  if (ended_) return Step::kEnded;
+  if (sealed_.ended()) return Step::kEnded;
   explain(code);
   ERR_clear_error();
   return Step::kError;
@@ -278,11 +201,11 @@ std::string TlsStream::cipher() const {
 }
 
 int TlsStream::fail_for_good(const char* doing) noexcept {
-  failed_ = socket_error_ != 0 ? socket_error_ : kAltered;
+  failed_ = sealed_.error() != 0 ? sealed_.error() : kAltered;
   buffered_ = true;
   try {
-    if (socket_error_ != 0)
-      trouble_ = errno_text(socket_error_);
+    if (sealed_.error() != 0)
+      trouble_ = errno_text(sealed_.error());
     else
       explain(ERR_peek_error());
     if (!settings_differ_) trouble_ = fmt::format("{} a TLS record: {}", doing, trouble_);
@@ -320,11 +243,7 @@ ssize_t TlsStream::write(std::span<const iovec> parts) noexcept {
   };
   skip_ended();
   while (part != parts.end()) {
-    // A record may be preceded by a key update, for which there must be room too.
-    if (kOut - out_end_ < kRecord + 2 * kOverhead) {
-      if (flush() != 0) break;
-      out_begin_ = out_end_ = 0;
-    }
+    if (!sealed_.has_room() && flush() != 0) break;
     // A record is sealed from one place where all of it lies there; otherwise it is put together first.
     const std::byte* record = gathered_.get();
     std::size_t size = 0;
@@ -357,7 +276,7 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
     errno = failed_;
     return -1;
   }
-  may_receive_ = true;
+  sealed_.begin_call(false);
   std::size_t total = 0;
   for (const iovec& part : parts) {
     std::size_t at = 0;
@@ -381,7 +300,7 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
       // A stream that ends without a close_notify has ended too: our own goodbye is what ends a connection in
       // order.
       buffered_ = true;
-      const bool over = why == SSL_ERROR_ZERO_RETURN || (ended_ && socket_error_ == 0);
+      const bool over = why == SSL_ERROR_ZERO_RETURN || (sealed_.ended() && sealed_.error() == 0);
       if (!over) fail_for_good("read");
       if (total != 0) return static_cast<ssize_t>(total);  // the next call reports the end or the error
       if (!over) errno = failed_;
@@ -395,7 +314,7 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
 void TlsStream::close(std::span<const std::byte> last) noexcept {
   if (failed_ != 0 || write_failed_ != 0) return;
   ERR_clear_error();
-  out_limit_ = kOut + kReserve;
+  sealed_.use_reserve();
   if (seal(last.data(), last.size())) SSL_shutdown(ssl_);
   ERR_clear_error();
   flush();

@@ -12,11 +12,10 @@
 #include <span>
 #include <string>
 
-#include "transport/kernel.h"
+#include "transport/sockets/sealed_bytes.h"
 #include "transport/sockets/step.h"
 
 struct ssl_st;
-struct bio_st;
 struct bio_method_st;
 struct ssl_ctx_st;
 
@@ -63,15 +62,13 @@ class TlsStream {
   /// succeeds any more, while what the peer sent before can be read.
   ssize_t write(std::span<const iovec> parts) noexcept;
   /// Writes what is pending. Returns 0 once nothing is; else -1 with errno, which may be EAGAIN.
-  int flush() noexcept;
+  int flush() noexcept { return sealed_.flush(); }
   /// Whether bytes for the socket are left over.
-  bool pending() const noexcept { return out_begin_ != out_end_; }
-  std::span<const std::byte> unwritten() const noexcept {
-    return {out_.get() + out_begin_, out_end_ - out_begin_};
-  }
+  bool pending() const noexcept { return sealed_.pending(); }
+  std::span<const std::byte> unwritten() const noexcept { return sealed_.unwritten(); }
   /// Counts of bytes for the socket: made so far, and written.
-  std::uint64_t produced() const noexcept { return written_ + (out_end_ - out_begin_); }
-  std::uint64_t written() const noexcept { return written_; }
+  std::uint64_t produced() const noexcept { return sealed_.produced(); }
+  std::uint64_t written() const noexcept { return sealed_.written(); }
 
   /// Reads as recvmsg(2) does: fills the parts as far as there are bytes. Returns fewer only where the socket
   /// has no more, or where the session has ended. 0: the peer ended the stream. -1: errno, which may be
@@ -81,7 +78,9 @@ class TlsStream {
   /// read, or met an end or an error that it has not reported yet.
   bool buffered() const noexcept { return buffered_; }
   /// The most bytes that a session has taken from the socket and not given to read() yet.
-  static constexpr std::size_t most_held() noexcept { return kIn + kRecord + kOverhead; }
+  static constexpr std::size_t most_held() noexcept {
+    return SealedBytes::kIn + kRecord + SealedBytes::kOverhead;
+  }
 
   /// Sends these last bytes (a frame), and that nothing follows; what the socket does not take at once is
   /// pending.
@@ -93,18 +92,8 @@ class TlsStream {
 
  private:
   friend class Tls;
-  // Payload bytes per record, as TLS allows at most, and what a record adds to them at most.
-  static constexpr std::size_t kRecord = 16 * 1024, kOverhead = 256;
-  // A call writes as many records as a plain stream's write carries at once.
-  static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
-  // Room that only close() uses, so that a goodbye follows whatever is pending.
-  static constexpr std::size_t kReserve = 1024;
-  // So much of a peer that has proved nothing yet is read by one call.
-  static constexpr std::size_t kHandshakeIn = 16 * 1024;
+  static constexpr std::size_t kRecord = SealedBytes::kRecord;
 
-  static int put(bio_st* bio, const char* data, int size);
-  static int get(bio_st* bio, char* data, int size);
-  static long control(bio_st* bio, int command, long number, void* pointer);
   static int hello_seen(ssl_st* ssl, int* alert, void* unused) noexcept;
 
   bool seal(const std::byte* data, std::size_t size) noexcept;
@@ -113,18 +102,10 @@ class TlsStream {
 
   std::shared_ptr<const Tls> tls_;
   std::shared_ptr<const Tls> began_with_;  // whose BIO it uses, where use() has given the keys of another
-  int socket_;
-  bool connecting_;
+  SealedBytes sealed_;
   ssl_st* ssl_ = nullptr;
-  std::unique_ptr<std::byte[]> out_, in_, gathered_;
-  std::size_t out_begin_ = 0, out_end_ = 0, in_begin_ = 0, in_end_ = 0;
-  std::uint64_t written_ = 0;
-  std::size_t out_limit_ = kOut;
-  bool handshaking_ = false;
-  bool may_receive_ = true;  // the socket was not found empty in this call
-  bool ended_ = false;       // the socket's end was read
+  std::unique_ptr<std::byte[]> gathered_;  // a record whose payload lies in several places
   bool buffered_ = true;
-  int socket_error_ = 0;  // errno of the socket
   int failed_ = 0;        // errno for every call that follows
   int write_failed_ = 0;  // errno for every write that follows; what the peer has sent can still be read
   std::uint64_t records_ = 0, records_per_key_, key_updates_ = 0;
