@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "transport/transport.h"
@@ -108,14 +109,27 @@ class RequestPool {
   PostedRequest* free_ = nullptr;
 };
 
-/// Ends every test(): a request that is done, or whose connection has failed, goes back to its pool.
-inline Outcome hand_back(PostedRequest& request, bool failed, RequestPool& sends, RequestPool& receives,
-                         std::size_t& bytes) noexcept {
-  const bool done = request.state == PostedRequest::State::kDone;
-  if (!done && !failed) return Outcome::kPending;
-  bytes = done ? request.moved : 0;
-  (request.is_send ? sends : receives).put(&request);
-  return done ? Outcome::kDone : Outcome::kFailed;
-}
+/// The requests of one connection.
+class Requests {
+ public:
+  /// A request for what is sent, which is only read; null where all are in use.
+  PostedRequest* send(std::span<const std::byte> data) noexcept {
+    return sends_.take(const_cast<std::byte*>(data.data()), data.size());
+  }
+  PostedRequest* receive(std::span<std::byte> buffer) noexcept {
+    return receives_.take(buffer.data(), buffer.size());
+  }
+  /// Ends every test(): a request that is done, or whose connection has failed, goes back to its pool.
+  Outcome hand_back(PostedRequest& request, bool failed, std::size_t& bytes) noexcept {
+    const bool done = request.state == PostedRequest::State::kDone;
+    if (!done && !failed) return Outcome::kPending;
+    bytes = done ? request.moved : 0;
+    (request.is_send ? sends_ : receives_).put(&request);
+    return done ? Outcome::kDone : Outcome::kFailed;
+  }
+
+ private:
+  RequestPool sends_{true}, receives_{false};
+};
 
 }  // namespace tombolo::transport

@@ -36,7 +36,10 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// Throws kInvalidUsage in a forked child's copy: what a process had made before stays with it.
+  /// Whether this is a forked child's copy. It has no peers, and a thread that is not there may hold the
+  /// locks.
+  bool is_copy() const noexcept { return generation_ != fork_generation(); }
+  /// Throws kInvalidUsage where it is one: what a process had made before stays with it.
   void check_process() const;
 
   const std::shared_ptr<const Local>& local() const noexcept { return end_->local; }
@@ -64,9 +67,6 @@ class Acceptor {
   int wait_handle() const noexcept { return helpers_->half_open_streams().wait_handle(); }
 
  private:
-  /// A forked child's copy has no peers, and a thread that is not there may hold the locks.
-  bool is_copy() const noexcept { return generation_ != fork_generation(); }
-
   unsigned generation_ = fork_generation();
   std::shared_ptr<ProcessHelpers> helpers_;
   std::shared_ptr<const LocalEnd> end_;

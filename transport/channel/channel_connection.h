@@ -30,15 +30,15 @@ class ChannelConnection : public HostMemoryConnection {
   PostedRequest* new_send(std::span<const std::byte> data) noexcept {
     if (!error_ && outgoing_.full()) return nullptr;
     if (outgoing_.empty()) moved_ = true;  // stalled() counts the time without progress from here
-    return sends_.take(const_cast<std::byte*>(data.data()), data.size());
+    return requests_.send(data);
   }
   PostedRequest* new_receive(std::span<std::byte> buffer) noexcept {
     if (!error_ && incoming_.full()) return nullptr;
-    return receives_.take(buffer.data(), buffer.size());
+    return requests_.receive(buffer);
   }
   /// The result of test() for this request, after the connection was progressed.
   Outcome outcome_of(PostedRequest& request, std::size_t& bytes) noexcept {
-    return hand_back(request, error_.has_value(), sends_, receives_, bytes);
+    return requests_.hand_back(request, error_.has_value(), bytes);
   }
   void finish_send(std::uint64_t sequence, PostedRequest& request) noexcept {
     request.moved = request.size;
@@ -99,7 +99,7 @@ class ChannelConnection : public HostMemoryConnection {
 
   ControlChannel channel_;
   std::string description_;
-  RequestPool sends_{true}, receives_{false};
+  Requests requests_;
   Window outgoing_, incoming_;
   Metering meter_;
   std::optional<Error> error_;

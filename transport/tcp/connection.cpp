@@ -16,16 +16,9 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// The most bytes that one call moves each way: about half a millisecond's work on loopback, after which the
-// other direction and other connections proceed.
-constexpr std::size_t kMostPerPass = 2 * kMiB;
-// A connection that only sends checks once in so many tests whether the peer has closed.
-constexpr unsigned kReadsToSkip = 64;
 // One in so many small reads sets the kernel's acknowledgement mode again; see acknowledge_in_pairs().
 constexpr std::size_t kSmallRead = 32 * 1024;
 constexpr unsigned kSmallReadsPerHabit = 16;
-// While something moves, the clock is read once in so many passes.
-constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 
 SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   SenderOptions options;
@@ -49,18 +42,15 @@ bool ends_unread(const Stream& stream) noexcept {
 TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
-      local_(acceptor_->local()),
       inbox_(std::move(from.inbox)),
       connecting_(from.connecting),
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
       description_(describe(route_.transport, route_, from.peer_name)),
-      idle_timeout_(local_->idle_timeout),
-      clock_(local_->clock),
-      liveness_(idle_timeout_),
+      liveness_(local().idle_timeout),
       sender_(sender_options(*settings_, from.streams.size())),
-      receiver_(local_->overlong),
-      meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
+      receiver_(local().overlong),
+      meter_(local().meters, {route_, hello_.label, from.peer_name}) {
   std::optional<Error> trouble;
   const auto attempt = [&](const auto& step) {
     try {
@@ -103,7 +93,7 @@ TcpConnection::TcpConnection(SetUpResult from)
 
 TcpConnection::~TcpConnection() {
   // A forked child's copy has nothing to say, and a thread that is not there may hold the locks.
-  if (generation_ != fork_generation()) return;
+  if (acceptor_->is_copy()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live()) read_tcp_info(stream.socket(), *stream.meter);
@@ -120,8 +110,7 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
   // here too.
   if (!failed() && !sender_.can_post()) advance();
   if (!failed() && !sender_.can_post()) return nullptr;
-  // The data is only read; the common request type holds a plain pointer.
-  PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
+  PostedRequest* request = requests_.send(data);
   if (request == nullptr) return nullptr;
   if (failed()) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
@@ -134,7 +123,7 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
   const Turns::Turn turn(turns_);
   if (!failed() && !receiver_.can_post()) return nullptr;
-  PostedRequest* request = receives_.take(buffer.data(), buffer.size());
+  PostedRequest* request = requests_.receive(buffer);
   if (request == nullptr || failed()) return request;
   if (!receiver_.pending()) liveness_.moved();
   guarded([&] {
@@ -173,8 +162,8 @@ Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, 
         moved = send_all();
         if (!done() && !failed()) {
           // Without posted receives only acknowledgements and the peer's end could come.
-          if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
-            skipped_reads_ = 0;
+          if (receiver_.pending() || needs_acks() || !some_live() || cadence_.reads_unasked()) {
+            cadence_.reads();
             moved |= receive_all();
           }
         }
@@ -184,13 +173,12 @@ Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, 
         if (!moved)  // the acknowledgements that this finds due are sent below
           for (Stream& stream : streams_) stream.receive.idle();
       }
-      if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-        check_idle();
+      if (!failed() && cadence_.reads_clock(moved, busy_repairing())) check_idle();
     }
     // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
     if (!failed() && ack_due()) send_all();
   });
-  return hand_back(request, failed(), sends_, receives_, bytes);
+  return requests_.hand_back(request, failed(), bytes);
 }
 
 bool TcpConnection::peer_ended() const noexcept {
@@ -216,8 +204,7 @@ bool TcpConnection::advance() noexcept {
   guarded([&] {
     moved = (fresh_send_ || sender_.unwritten()) && send_all();
     if (!failed()) moved |= receive_all();
-    if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-      check_idle();
+    if (!failed() && cadence_.reads_clock(moved, busy_repairing())) check_idle();
   });
   return moved;
 }
@@ -275,10 +262,10 @@ bool TcpConnection::send_all() {
     }
     if (told) stream.receive.told();
     if (!sender_.has_work(stream)) continue;
-    std::size_t allowance = kMostPerPass;
+    std::size_t allowance = kMostPerCall;
     TimePoint now{};
     if (stream.path.limit) {
-      now = clock_->now();
+      now = clock().now();
       allowance = std::min(allowance, stream.path.limit->egress.allowance(now));
       if (allowance == 0) {
         fresh_send_ = true;
@@ -349,10 +336,10 @@ bool TcpConnection::receive_all() {
     if (!stream.live() || (several && !stream.ready.in)) continue;
     const bool ahead = needs_acks() && stream.receive.may_read_ahead();
     if (!ahead && !stream.receive.wants_data()) continue;
-    std::size_t allowance = kMostPerPass;
+    std::size_t allowance = kMostPerCall;
     TimePoint now{};
     if (stream.path.limit) {
-      now = clock_->now();
+      now = clock().now();
       allowance = std::min(allowance, stream.path.limit->ingress.allowance(now));
       if (allowance == 0) continue;
     }
@@ -397,7 +384,7 @@ void TcpConnection::set_live(std::size_t streams) noexcept {
 
 /// Updates the stream's meter after something moved on it.
 void TcpConnection::count(const Stream& stream) noexcept {
-  stalls_.moved(*meter_, *clock_);
+  stalls_.moved(*meter_, clock());
   meter_->sent_bytes.set(sender_.bytes());
   meter_->received_bytes.set(receiver_.bytes());
   meter_->sent_messages.set(sender_.messages());

@@ -17,7 +17,9 @@
 #include "transport/bootstrap/local.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
+#include "transport/request_pool.h"
 #include "transport/resumable.h"
+#include "transport/tcp/call_cadence.h"
 #include "transport/tcp/liveness.h"
 #include "transport/tcp/path/path_tuner.h"
 #include "transport/tcp/path/rate_limit.h"
@@ -62,6 +64,12 @@ struct SetUpResult {
 
 class TcpConnection final : public HostMemoryConnection, public Resumable, private bootstrap::Progressable {
  public:
+  /// The most bytes that one call moves each way on a stream: about half a millisecond's work on loopback,
+  /// after which the other direction and other connections proceed.
+  static constexpr std::size_t kMostPerCall = std::size_t{2} << 20;
+  /// How many streams that the peer has opened one call takes over: one of each, for an honest peer.
+  static constexpr unsigned kMostArrivals = kMostStreams;
+
   /// Where the system refuses what it needs, the connecting end throws, and the accepting end makes a
   /// connection that has failed: its peer has the reply and counts on it.
   explicit TcpConnection(SetUpResult from);
@@ -108,6 +116,8 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
       fail_with(Cause::kSystem, error.what(), GoodbyeReason::kFailed, {});
     }
   }
+  const bootstrap::Local& local() const noexcept { return *acceptor_->local(); }
+  const Clock& clock() const noexcept { return *local().clock; }
   bootstrap::Side side() const noexcept {
     return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
   }
@@ -115,8 +125,6 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
-  // How many streams that the peer has opened one call takes over: one of each, for an honest peer.
-  static constexpr unsigned kMostArrivals = kMostStreams;
 
   void count(const Stream& stream) noexcept;
   bool send_all();
@@ -200,17 +208,13 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   void flush_out();
   void leave();
 
-  unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
-  std::shared_ptr<const bootstrap::Local> local_;  // the acceptor's
   std::shared_ptr<bootstrap::Inbox> inbox_;
   bool connecting_;
   bootstrap::Hello hello_;
   Route route_;
   std::string description_;
-  Duration idle_timeout_;
-  const Clock* clock_;
   Liveness liveness_;
 
   std::vector<Stream> streams_;
@@ -226,20 +230,18 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   Descriptor timer_;  // ends sleeps that no other descriptor ends
   Sender sender_;
   Receiver receiver_;
-  RequestPool sends_{true}, receives_{false};
+  Requests requests_;
   Shutdown shutdown_;
 
   mutable Turns turns_;
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
-  unsigned skipped_reads_ = 0, passes_ = 0;
   bool dialing_ = false;
-  bool fenced_ = false;
+  CallCadence cadence_;
   std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};
-  std::string trouble_;    // why the stream that broke last did so
-  std::string last_dial_;  // why it could not be opened again
+  std::string trouble_;  // why the stream that broke last did so
 
   Metering meter_;
   StallWatch stalls_;

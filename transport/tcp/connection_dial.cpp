@@ -37,7 +37,7 @@ void TcpConnection::poll_dials(TimePoint now) {
         const bool gives_up = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(i, now, error.what());
         if (gives_up) {
-          shutdown_.peer_is_gone(fmt::format("{}; then: {}", trouble_, last_dial_));
+          shutdown_.peer_is_gone(fmt::format("{}; then: {}", trouble_, refusals_.last()));
           return await_answers(now);
         }
       }
@@ -88,7 +88,7 @@ void TcpConnection::attempt_failed(std::size_t index, TimePoint now, std::string
     note_attempt(*stream.dial, reconnector_.target(index));
     stream.dial.reset();
   }
-  last_dial_ = std::move(why);
+  refusals_.say(std::move(why));
   reconnector_.failed(index, stream.state(), targets_.size(), live_ == 0, now);
 }
 
@@ -107,8 +107,8 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
   if (!stream.dial) {
     const auto attempt = reconnector_.begin(index, stream.state(), targets_.size(), now);
     if (!attempt) return;
-    stream.dial = std::make_unique<bootstrap::Dial>(local_, targets_[attempt->target],
-                                                    Deadline::after(idle_timeout_, *clock_));
+    stream.dial = std::make_unique<bootstrap::Dial>(acceptor_->local(), targets_[attempt->target],
+                                                    Deadline::after(local().idle_timeout, clock()));
     stream.dial->limit_attempts(attempt->patience);
     bootstrap::Hello hello = hello_;
     hello.purpose = bootstrap::Purpose::kRejoin;
@@ -143,8 +143,8 @@ void TcpConnection::ask(TimePoint now) {
   try {
     if (!asking_) {
       if (now < ask_after_) return;
-      asking_ =
-          std::make_unique<bootstrap::Dial>(local_, targets_[0], Deadline::after(idle_timeout_, *clock_));
+      asking_ = std::make_unique<bootstrap::Dial>(acceptor_->local(), targets_[0],
+                                                  Deadline::after(local().idle_timeout, clock()));
       asking_->limit_attempts(kAskPatience);
       bootstrap::Hello hello = hello_;
       hello.purpose = bootstrap::Purpose::kAsk;
@@ -158,7 +158,7 @@ void TcpConnection::ask(TimePoint now) {
       ask_after_ = now + kAskAgain;
       refusals_.forget();
     } else if (!asking_->last_trouble().empty()) {
-      last_dial_ = asking_->last_trouble();
+      refusals_.say(asking_->last_trouble());
       note_attempt(*asking_, 0);
       asking_.reset();
       ask_after_ = now + kAskSoon;
@@ -166,11 +166,11 @@ void TcpConnection::ask(TimePoint now) {
   } catch (const Error& error) {
     asking_.reset();
     ask_after_ = now + kAskAgain;
-    last_dial_ = error.what();
+    refusals_.say(error.what());
     if (error.cause() == Cause::kRemote) {
-      shutdown_.note_left_for_another();
-      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
-                {});
+      shutdown_.peer_left_for_another();
+      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, refusals_.last()),
+                GoodbyeReason::kFailed, {});
     }
   }
 }

@@ -36,7 +36,7 @@ void TcpConnection::check_fault() {
           GoodbyeReason::kMalformed, {});
       return;
     case Receiver::Fault::kPeerFailed:
-      if (header.reason == GoodbyeReason::kPathFailed) shutdown_.note_left_for_another();
+      if (header.reason == GoodbyeReason::kPathFailed) shutdown_.peer_left_for_another();
       fail_with(Cause::kRemote, peer_closed(header.reason, header.total, header.offset),
                 GoodbyeReason::kFailed, {});
       return;
@@ -53,7 +53,8 @@ void TcpConnection::check_timeouts(TimePoint now) {
     fail_with(
         Cause::kTimeout,
         fmt::format("the peer's host has not answered for {}{}, {}", format_seconds(to_seconds(silent)),
-                    last_dial_.empty() ? "" : fmt::format(" (a new stream: {})", last_dial_), in_flight()),
+                    refusals_.last().empty() ? "" : fmt::format(" (a new stream: {})", refusals_.last()),
+                    in_flight()),
         GoodbyeReason::kTimeout, {});
   } else if (verdict == Liveness::Verdict::kStalled) {
     fail_with(Cause::kTimeout,
@@ -65,7 +66,7 @@ void TcpConnection::check_timeouts(TimePoint now) {
 
 void TcpConnection::fail_closed() {
   if (const std::string& how = shutdown_.how_peer_left(); !how.empty()) {
-    shutdown_.note_left_for_another();
+    shutdown_.peer_left_for_another();
     return fail_with(Cause::kRemote, how, GoodbyeReason::kFailed, {});
   }
   fail_with(Cause::kRemote, peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
@@ -87,7 +88,7 @@ std::string TcpConnection::in_flight() {
 void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
                               const FrameHeader& about) noexcept {
   if (!shutdown_.fail(cause, fmt::format("{}: {}", description_, what))) return;
-  local_->log.trace("{}", shutdown_.error()->what());
+  local().log.trace("{}", shutdown_.error()->what());
   say_goodbye(Shutdown::goodbye(reason, about));
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
@@ -100,9 +101,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
 /// A chunk goes into a receive only, so that none has come early.
 void TcpConnection::fence(const Take& /*early*/, const Take& unsure) noexcept {
   const Turns::Turn turn(turns_);
-  if (fenced_) return;
-  fenced_ = true;
-  shutdown_.note_left_for_another();
+  if (!shutdown_.leave_for_another()) return;
   fail_with(Cause::kAborted, "its messages go on over another way", GoodbyeReason::kPathFailed, {});
   guarded([&] { sender_.for_each_in_doubt(unsure); });
 }
@@ -135,19 +134,19 @@ bool TcpConnection::owes() const noexcept {
 /// Waits until what was reported as sent has been sent again, where streams have broken.
 void TcpConnection::flush_out() {
   if (!owes()) return;
-  const TimePoint begun = clock_->now();
+  const TimePoint begun = clock().now();
   bootstrap::ClosingPatience& patience = acceptor_->closing_patience();
-  shutdown_.begin_flush(begun, idle_timeout_, patience.left(begun));
+  shutdown_.begin_flush(begun, local().idle_timeout, patience.left(begun));
   liveness_.restart(begun);
   std::vector<pollfd> waiting;
-  for (TimePoint now = begun; shutdown_.flushes(now, owes(), liveness_.quiet_for(now)); now = clock_->now()) {
+  for (TimePoint now = begun; shutdown_.flushes(now, owes(), liveness_.quiet_for(now)); now = clock().now()) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
     kernel().poll(waiting.data(), waiting.size(), 10);
   }
   if (failed() || !owes()) return;
-  const TimePoint now = clock_->now();
+  const TimePoint now = clock().now();
   patience.spend(liveness_.quiet_for(now), now);
 }
 
@@ -165,7 +164,7 @@ void TcpConnection::leave() {
       const auto sealed = stream.tls()->unwritten();
       last_words.assign(sealed.begin(), sealed.end());
     }
-    closing.add(stream.take_socket(), last_words, idle_timeout_);
+    closing.add(stream.take_socket(), last_words, local().idle_timeout);
   }
 }
 

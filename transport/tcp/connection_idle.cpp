@@ -13,7 +13,7 @@ namespace tombolo::transport::tcp {
 using std::chrono::seconds;
 
 void TcpConnection::check_idle() {
-  const TimePoint now = clock_->now();
+  const TimePoint now = clock().now();
   if (!liveness_.look(now))
     stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
   if (refresh_.due(now)) look_at_streams(now);
@@ -35,7 +35,7 @@ bool TcpConnection::something_arrives(TimePoint now) {
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const Turns::Turn turn(turns_, Turns::Of::kLook);
   Duration wait = Duration::max();
-  TimePoint now = clock_->now();
+  TimePoint now = clock().now();
   bool asleep = false;  // whether no descriptor would end the sleep
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];

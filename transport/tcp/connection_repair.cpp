@@ -33,7 +33,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
     const bool works = streams_[i].live() && !streams_[i].is(StreamState::kSuspect);
     if (works && reconnector_.at(i) != reconnector_.at(index)) other = reconnector_.at(i);
   }
-  if (reconnector_.lost(index, loss.doubts_path(), other, clock_->now())) drop_dial(index);
+  if (reconnector_.lost(index, loss.doubts_path(), other, clock().now())) drop_dial(index);
   tuner_.lost(index);
   count(stream);
   stream.meter->broke();
@@ -42,7 +42,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
     // The loss of the last stream either ends the connection or is repaired, and either of these is logged
     // later.
     if (live_ != 0) {
-      local_->log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
+      local().log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
                        stream.path.local_nic, stream.path.peer_nic, trouble_);
     }
   }
@@ -54,7 +54,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   if (failed()) return;
   if (live_ == 0) {
     if (shutdown_.complete(live_, answer_due())) return fail_closed();
-    liveness_.alone(clock_->now());
+    liveness_.alone(clock().now());
     // Attempts that failed while other streams worked say nothing about the peer's state now.
     refusals_.forget();
   }
@@ -66,7 +66,7 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
                               std::uint32_t epoch, std::size_t at) {
   Stream& stream = streams_[index];
   stream.join(std::move(socket), std::move(tls), epoch);
-  const TimePoint now = clock_->now();
+  const TimePoint now = clock().now();
   liveness_.joined(index, now);
   reconnector_.joined(index, at, epoch, now);
   stream.dial.reset();
@@ -87,10 +87,10 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   watch_or_lose(index);
   if (!stream.live()) return;
   if (stream.meter->breaks.get() != 0) {
-    local_->log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
+    local().log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
                         stream.path.local_nic, stream.path.peer_nic);
   } else {
-    local_->log.info("{}: stream {} is there, {} -> {}", description_, index, stream.path.local_nic,
+    local().log.info("{}: stream {} is there, {} -> {}", description_, index, stream.path.local_nic,
                      stream.path.peer_nic);
   }
   announce_soon();
@@ -183,14 +183,14 @@ void TcpConnection::take_arrivals() {
     const std::uint32_t last = index < streams_.size() ? streams_[index].epoch() : 0;
     if (index < streams_.size() && epoch <= last) continue;
     if (epoch - last > kMostEpochsAhead) {
-      local_->log.warning("{}: dropped a stream {} from {}: its epoch {} is more than {} above the last, {}",
+      local().log.warning("{}: dropped a stream {} from {}: its epoch {} is more than {} above the last, {}",
                           description_, index, arrival->peer, epoch, kMostEpochsAhead, last);
       continue;
     }
     try {
       grow(index + 1);
     } catch (const Error& error) {
-      local_->log.warning("{}: no further stream: {}", description_, error.what());
+      local().log.warning("{}: no further stream: {}", description_, error.what());
       continue;
     }
     lose(index, {StreamLoss::Why::kGivenUp});
@@ -237,7 +237,8 @@ void TcpConnection::check_alone(TimePoint now) {
   const Liveness::WhileAlone known{ended, !targets_.empty(), refusals_.turned_away()};
   const Liveness::Verdict verdict = liveness_.judge_alone(now, known);
   if (verdict == Liveness::Verdict::kWait) return;
-  const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);
+  const std::string tried =
+      refusals_.last().empty() ? "" : fmt::format("; last attempt: {}", refusals_.last());
   if (verdict == Liveness::Verdict::kVanished) {
     fail_with(Cause::kRemote, fmt::format("the peer vanished: {} (did its process die?){}", trouble_, tried),
               GoodbyeReason::kFailed, {});

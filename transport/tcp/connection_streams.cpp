@@ -75,7 +75,7 @@ void TcpConnection::watch_or_lose(std::size_t index) {
   try {
     watch(epoll_, index);
   } catch (const Error& error) {
-    local_->log.warning("{}: {}", description_, error.what());
+    local().log.warning("{}: {}", description_, error.what());
     lose(index, StreamLoss::of(ENOMEM));
   }
 }
@@ -102,7 +102,7 @@ void TcpConnection::look_at_streams(TimePoint now) {
     const std::size_t room = static_cast<std::size_t>(kMostStreams) - streams_.size();
     const std::size_t more = tuner_.more_streams(nic_pair, target.bytes_per_second, room);
     if (more == 0) continue;
-    local_->log.info("{}: {} stream(s) more over {} -> {}, {} are held back", description_, more, target.nic,
+    local().log.info("{}: {} stream(s) more over {} -> {}, {} are held back", description_, more, target.nic,
                      target.peer_nic, tuner_.streams(nic_pair));
     want_streams(nic_pair, more);
   }
@@ -113,7 +113,7 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) {
   try {
     grow(first + more);
   } catch (const Error& error) {
-    local_->log.warning("{}: no further stream: {}", description_, error.what());
+    local().log.warning("{}: no further stream: {}", description_, error.what());
     return;
   }
   for (std::size_t i = first; i < streams_.size(); ++i) {

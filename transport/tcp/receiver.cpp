@@ -26,8 +26,6 @@ constexpr std::size_t kLarge = 32 * 1024;
 // its share of these bytes, but not after fewer than the least.
 constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
-// Summaries kept until the connection takes them: an honest peer sends one per stream and epoch.
-constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
 
 /// What a chunk between the two offsets adds to its message's seams. A seam that one chunk ends at and
 /// another begins at cancels out. Where what is left is the message's begin and end alone, its chunks form

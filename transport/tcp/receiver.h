@@ -15,6 +15,9 @@ namespace tombolo::transport::tcp {
 
 class Receiver {
  public:
+  /// Summaries kept until the connection takes them: an honest peer sends one per stream and epoch.
+  static constexpr std::size_t kMostEpochSummaries = std::size_t{8} * kMostStreams;
+
   explicit Receiver(Overlong overlong = Overlong::kError);
 
   /// The stream broke and is read no more; a partly received chunk does not count.

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -14,7 +16,8 @@
 
 namespace tombolo::transport::tcp {
 
-/// How the peer's addresses have answered the last attempts. Targets are pairs of NICs, as indices.
+/// How the peer's addresses have answered the last attempts to reach it. Targets are pairs of NICs, as
+/// indices.
 class Refusals {
  public:
   /// An attempt at the target was `refused` by the peer's kernel, or `turned_away`: ended on purpose.
@@ -23,8 +26,11 @@ class Refusals {
     refusing_ = refused ? refusing_ | bit : refusing_ & ~bit;
     turned_away_ = turned_away ? turned_away_ + 1 : 0;
   }
+  /// Why the last attempt failed. Stays, for people, when the rest is forgotten.
+  void say(std::string why) { last_ = std::move(why); }
+  const std::string& last() const noexcept { return last_; }
   /// What was noted says nothing about the peer's state any more.
-  void forget() noexcept { *this = {}; }
+  void forget() noexcept { refusing_ = turned_away_ = 0; }
   /// Whether the last attempt was refused at each of so many targets. False where there are none.
   bool all_of(std::size_t targets) const noexcept {
     const std::uint64_t all = targets < 64 ? (std::uint64_t{1} << targets) - 1 : UINT64_MAX;
@@ -36,6 +42,7 @@ class Refusals {
  private:
   std::uint64_t refusing_ = 0;  // by bit
   std::size_t turned_away_ = 0;
+  std::string last_;
 };
 
 class Reconnector {

@@ -156,5 +156,14 @@ TEST(RefusalsOfAPeer, CountWhereAllOfItsAddressesRefuse) {
   EXPECT_EQ(refusals.turned_away(), 0U);
 }
 
+TEST(RefusalsOfAPeer, KeepTheLastReasonWhenTheyAreForgotten) {
+  Refusals refusals;
+  EXPECT_EQ(refusals.last(), "");
+  refusals.say("connect: refused");
+  refusals.say("no answer in the handshake");
+  refusals.forget();
+  EXPECT_EQ(refusals.last(), "no answer in the handshake");
+}
+
 }  // namespace
 }  // namespace tombolo::transport::tcp

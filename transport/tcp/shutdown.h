@@ -49,8 +49,12 @@ class Shutdown {
   }
   /// The peer has left it for another way, or knows it no more, which may mean that. Whoever carries its
   /// messages on finds out, since a peer that is gone makes no other way.
-  void note_left_for_another() noexcept { left_for_another_ = true; }
-  bool left_for_another() const noexcept { return left_for_another_ && failed(); }
+  void peer_left_for_another() noexcept {
+    if (left_by_ == LeftBy::kNobody) left_by_ = LeftBy::kPeer;
+  }
+  /// This end leaves it for another way. False where it had done so before.
+  bool leave_for_another() noexcept { return std::exchange(left_by_, LeftBy::kThisEnd) != LeftBy::kThisEnd; }
+  bool left_for_another() const noexcept { return left_by_ != LeftBy::kNobody && failed(); }
 
   /// Fails the connection. False where it had failed before: the first failure counts.
   bool fail(Cause cause, std::string text);
@@ -73,9 +77,12 @@ class Shutdown {
   static std::vector<std::byte> last_words(std::vector<std::byte> rest, std::uint32_t count);
 
  private:
+  /// Who left it first for another way, or this end, if it has.
+  enum class LeftBy : std::uint8_t { kNobody, kPeer, kThisEnd };
+
   State state_ = State::kOpen;
+  LeftBy left_by_ = LeftBy::kNobody;
   std::string how_peer_left_;
-  bool left_for_another_ = false;
   std::optional<Error> error_;
   TimePoint flush_until_{};
   Duration longest_quiet_{};

@@ -35,6 +35,20 @@ TEST(ShutdownOfAConnection, APeerThatIsGoneMayStillHaveSaidSomethingOnStreamsTha
   EXPECT_TRUE(shutdown.peer_left());
 }
 
+TEST(ShutdownOfAConnection, IsLeftForAnotherWayByEitherEndAndByThisOneOnce) {
+  Shutdown left, other;
+  left.peer_left_for_another();
+  EXPECT_FALSE(left.left_for_another()) << "it has not failed yet";
+  EXPECT_TRUE(left.leave_for_another());
+  EXPECT_FALSE(left.leave_for_another());
+  left.peer_left_for_another();
+  EXPECT_FALSE(left.leave_for_another()) << "what the peer does changes nothing";
+  left.fail(Cause::kAborted, "left");
+  EXPECT_TRUE(left.left_for_another());
+  other.fail(Cause::kRemote, "failed");
+  EXPECT_FALSE(other.left_for_another());
+}
+
 TEST(ShutdownOfAConnection, KeepsTheFirstFailure) {
   Shutdown shutdown;
   EXPECT_EQ(shutdown.error(), nullptr);
