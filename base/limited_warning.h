@@ -15,9 +15,12 @@ namespace tombolo {
 /// thread-safe.
 class LimitedWarning {
  public:
+  static constexpr int kFirst = 5;
+  static constexpr Duration kInterval = std::chrono::seconds(10);
+
   /// `first`: how many may be logged at once. The clock must outlive this.
-  explicit LimitedWarning(const Clock& clock = Clock::steady(), int first = 5,
-                          Duration interval = std::chrono::seconds(10)) noexcept;
+  explicit LimitedWarning(const Clock& clock = Clock::steady(), int first = kFirst,
+                          Duration interval = kInterval) noexcept;
 
   template <typename... Args>
   void write(const Log& log, fmt::format_string<Args...> text, Args&&... args) {

@@ -9,11 +9,20 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/limited_warning.h"
 #include "transport/bootstrap/half_open_streams.h"
 #include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/listener.h"
+#include "transport/bootstrap/process_helpers.h"
 #include "transport/bootstrap/registrations.h"
+#include "transport/goodbye.h"
+#include "transport/rdma/set_up_message.h"
 #include "transport/routing/failover_record.h"
+#include "transport/shm/connection.h"
+#include "transport/shm/set_up_message.h"
+#include "transport/tcp/connection.h"
 #include "transport/tcp/wire.h"
+#include "transport/ucx/set_up_message.h"
 
 namespace tombolo::transport {
 namespace {
@@ -151,11 +160,30 @@ TEST(WireProtocol, LimitsAreAsDocumented) {
       {"kMostCarriers", kMostCarriers},
       {"kLongestMessage", tcp::kLongestMessage},
       {"kLongestChunk", tcp::kLongestChunk},
+      {"FailoverRecord::kBytes", FailoverRecord::kBytes},
+      {"Goodbye::kBytes", Goodbye::kBytes},
+      {"shm::SetUpMessage::kBytes", shm::SetUpMessage::kBytes},
+      {"rdma::SetUpMessage::kBytes", rdma::SetUpMessage::kBytes},
+      {"ucx::SetUpMessage::kBytes", ucx::SetUpMessage::kBytes},
       {"kMostEpochsAhead", tcp::kMostEpochsAhead},
+      {"Receiver::kMostEpochSummaries", tcp::Receiver::kMostEpochSummaries},
+      {"ReceiveSide::kMostAhead", tcp::ReceiveSide::kMostAhead},
+      {"kRequestsPerDirection", kRequestsPerDirection},
       {"HalfOpenStreams::kMost", bootstrap::HalfOpenStreams::kMost},
+      {"ProcessHelpers::kMostRefused", bootstrap::ProcessHelpers::kMostRefused},
       {"Registrations::kMostClosed", bootstrap::Registrations::kMostClosed},
+      {"ClosingSockets::kMostSockets", sockets::ClosingSockets::kMostSockets},
+      {"HalfOpenStreams::kMostAccepted", bootstrap::HalfOpenStreams::kMostAccepted},
+      {"AuthenticatingListener::kMostTaken", bootstrap::AuthenticatingListener::kMostTaken},
+      {"TcpConnection::kMostArrivals", tcp::TcpConnection::kMostArrivals},
+      {"TcpConnection::kMostPerCall", tcp::TcpConnection::kMostPerCall},
+      {"shm::TurnBudget::kMost", shm::TurnBudget::kMost},
+      {"ClosingSockets::kMostRead", sockets::ClosingSockets::kMostRead},
       {"kHelloTime", seconds(bootstrap::kHelloTime)},
-      {"kMostPatience", seconds(bootstrap::kMostPatience)}};
+      {"kMostPatience", seconds(bootstrap::kMostPatience)},
+      {"ProcessHelpers::kLongestRefused", seconds(bootstrap::ProcessHelpers::kLongestRefused)},
+      {"LimitedWarning::kFirst", LimitedWarning::kFirst},
+      {"LimitedWarning::kInterval", seconds(LimitedWarning::kInterval)}};
   const auto rows = table_after("## Limits");
   ASSERT_EQ(rows.size(), limits.size());
   for (std::size_t i = 0; i < limits.size(); ++i)

@@ -3,12 +3,6 @@
 #include <algorithm>
 
 namespace tombolo::transport::bootstrap {
-namespace {
-
-// Streams that one call takes on: accept() may not take the longer, the more peers come at once.
-constexpr int kMostTaken = 16;
-
-}  // namespace
 
 AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> acceptor)
     : acceptor_(std::move(acceptor)), inbox_(std::make_shared<Inbox>()), endpoint_(acceptor_->endpoint()) {

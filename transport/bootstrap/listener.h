@@ -14,6 +14,9 @@ namespace tombolo::transport::bootstrap {
 
 class AuthenticatingListener final : public Listener {
  public:
+  /// Streams that one call of accept() takes on: it may not take the longer, the more peers come at once.
+  static constexpr int kMostTaken = 16;
+
   explicit AuthenticatingListener(std::shared_ptr<Acceptor> acceptor);
   ~AuthenticatingListener() override;
 

@@ -11,10 +11,6 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// Strangers' sockets cost a descriptor each, and are owed nothing but the reply that tells them why.
-constexpr sockets::ClosingSockets::Room kRefused{64, sockets::ClosingSockets::WhenFull::kCloseOldest};
-constexpr Duration kLongestRefused = std::chrono::seconds(2);
-
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   random_bytes(std::as_writable_bytes(std::span(&number, 1)));
@@ -48,7 +44,8 @@ ProcessHelpers::ProcessHelpers(const Clock& clock, const Clock& clock_of_closing
                                BackgroundProgress::Drive drive)
     : clock_(&clock),
       process_(random_number()),
-      refused_sockets_(kLongestRefused, clock_of_closing, kRefused),
+      refused_sockets_(kLongestRefused, clock_of_closing,
+                       {kMostRefused, sockets::ClosingSockets::WhenFull::kCloseOldest}),
       closing_sockets_(Duration::max(), clock_of_closing),
       half_open_streams_(process_, registrations_, refused_sockets_, clock),
       background_progress_([this] { return progress_in_background(); }, clock_of_closing, drive) {}

@@ -20,6 +20,11 @@ namespace tombolo::transport::bootstrap {
 /// for peers that take nothing. Thread-safe.
 class ProcessHelpers {
  public:
+  /// Refused streams that are kept so that their peers read why, and for how long: they cost a descriptor
+  /// each, and are owed nothing else.
+  static constexpr std::size_t kMostRefused = 64;
+  static constexpr Duration kLongestRefused = std::chrono::seconds(2);
+
   /// Makes one beside that of the process, for tests that pretend several processes in one. By `clock`
   /// handshakes end that take too long; the sockets of closed connections go by real time.
   explicit ProcessHelpers(const Clock& clock = Clock::steady());

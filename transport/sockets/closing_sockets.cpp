@@ -16,9 +16,7 @@
 namespace tombolo::transport::sockets {
 namespace {
 
-// How much of what a peer still sends is read at once: a fast one would hold up all others otherwise.
 constexpr std::size_t kPiece = 16 * 1024;
-constexpr int kMostPieces = 4;
 // An acknowledgement raises no event, so the sockets are checked at this short interval.
 constexpr int kLookEveryMs = 1;
 
@@ -59,7 +57,7 @@ bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   // Bytes that come now have no reader, so they are dropped.
   std::array<std::byte, kPiece> dropped;
   ssize_t got = 1;
-  for (int piece = 0; got > 0 && piece < kMostPieces; ++piece)
+  for (std::size_t piece = 0; got > 0 && piece < kMostRead / kPiece; ++piece)
     got = kernel().recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
   if (got > 0) return true;
   if (got < 0 && !would_block()) return false;  // after the peer's end (0) its process may still read

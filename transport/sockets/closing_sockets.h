@@ -23,6 +23,11 @@ class ClosingSockets {
   /// The destructor waits only for sockets whose peer took something within this time.
   static constexpr Duration kQuiet = std::chrono::milliseconds(500);
 
+  /// Bytes that one call reads of one socket: of a peer that goes on sending, the rest is left to the next.
+  static constexpr std::size_t kMostRead = std::size_t{64} * 1024;
+  /// Sockets of closed connections that are kept at once.
+  static constexpr std::size_t kMostSockets = 4096;
+
   enum class WhenFull : std::uint8_t {
     kWait,         ///< the oldest is closed once it has been kept for kShortest, and add() waits for that
     kCloseOldest,  ///< the oldest is closed at once
@@ -34,7 +39,7 @@ class ClosingSockets {
 
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
   explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady(),
-                          Room room = {4096, WhenFull::kWait});
+                          Room room = {kMostSockets, WhenFull::kWait});
   /// Waits for the sockets that are left, as long as their peers take bytes; at most `longest`.
   ~ClosingSockets();
   ClosingSockets(const ClosingSockets&) = delete;
