@@ -10,7 +10,8 @@ namespace tombolo::topology {
 namespace {
 
 constexpr std::size_t kLargestTree = 16U << 20;
-constexpr int kMostHops = 40;  // the kernel's limit
+constexpr std::size_t kLongestPath = 4096;  // the kernel's limit, also of a link's target
+constexpr int kMostHops = 40;               // the kernel's limit
 
 std::string_view trimmed(std::string_view text) {
   auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -52,6 +53,8 @@ std::string unescaped(std::string_view text) {
 }  // namespace
 
 std::string TreeFile::add(const std::string& path, Node node) {
+  if (path.size() > kLongestPath || (node.kind == Kind::kLink && node.text.size() > kLongestPath))
+    return fmt::format("is a path of more than {} bytes, or a link to one", kLongestPath);
   auto parts = parts_of(path);
   if (parts.empty()) return "names no entry";
   if (std::find(parts.begin(), parts.end(), "..") != parts.end()) return "has a \"..\" in its path";
@@ -59,8 +62,7 @@ std::string TreeFile::add(const std::string& path, Node node) {
     const std::string above = joined(parts, i);
     Node& parent = nodes_[above];
     if (parent.kind != Kind::kFolder) return fmt::format("lies below {}, which is no folder", above);
-    auto at = std::lower_bound(parent.names.begin(), parent.names.end(), parts[i]);
-    if (at == parent.names.end() || *at != parts[i]) parent.names.insert(at, parts[i]);
+    parent.names.insert(parts[i]);
     nodes_.try_emplace(joined(parts, i + 1));
   }
   Node& here = nodes_[joined(parts, parts.size())];
@@ -82,7 +84,7 @@ TreeFile TreeFile::parse(std::string_view text, const std::string& source) {
     if (entry.front() == '[' && entry.back() == ']') {
       prefix = std::string(trimmed(entry.substr(1, entry.size() - 2)));
       if (std::string problem = tree.add(prefix, {}); !problem.empty())
-        fail(Cause::kInvalidUsage, "{}:{}: \"{}\" {}", source, line, prefix, problem);
+        fail(Cause::kInvalidUsage, "{}:{}: \"{}\" {}", source, line, prefix.substr(0, 200), problem);
       continue;
     }
     const auto equals = entry.find(" =");
@@ -159,7 +161,8 @@ bool TreeFile::exists(std::string_view path) const {
 
 std::vector<std::string> TreeFile::names(std::string_view path) const {
   const Node* node = find(path, true);
-  return node != nullptr ? node->names : std::vector<std::string>{};
+  if (node == nullptr) return {};
+  return {node->names.begin(), node->names.end()};
 }
 
 std::optional<std::string> TreeFile::text(std::string_view path) const {

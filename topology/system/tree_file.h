@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@ namespace tombolo::topology {
 class TreeFile {
  public:
   /// Throws kInvalidUsage naming `source` and line: a line of another form, a path with "..", an entry that
-  /// occurs twice, or one below a file or a link.
+  /// occurs twice, one below a file or a link,
+  /// and one with a path, or a link's target, of more than 4096 bytes.
   static TreeFile parse(std::string_view text, const std::string& source);
   /// Throws kInvalidUsage also where the file cannot be read or has more than 16 MiB.
   static TreeFile load(const std::string& path);
@@ -41,7 +43,7 @@ class TreeFile {
   struct Node {
     Kind kind = Kind::kFolder;
     std::string text;  ///< of a file; the target of a link
-    std::vector<std::string> names;
+    std::set<std::string> names;
   };
   std::string add(const std::string& path, Node node);
   /// `last`: whether a link at the end is followed too.

@@ -59,5 +59,24 @@ TEST(TreeFile, NamesTheLineOfWhatItCannotRead) {
   EXPECT_NE(refusal(" = 2\n").find("some.tree:1"), std::string::npos);
 }
 
+// A line of 64 KiB with a folder in every second byte took minutes, and gigabytes.
+TEST(TreeFile, RefusesPathsThatNoKernelHas) {
+  std::string path;
+  while (path.size() < 4096) path += "/a";
+  EXPECT_TRUE(TreeFile::parse(path.substr(0, path.size() - 2) + "/\n", "x").exists("/a/a/a"));
+  const std::string longer = path + "/a/\n", link = "/l -> " + path + "/a\n", folder = "[" + path + "/a]\n";
+  for (const std::string& text : {longer, link, folder}) {
+    try {
+      TreeFile::parse("/b = 1\n" + text, "x");
+      ADD_FAILURE() << text.substr(0, 20);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_NE(what.find("x:2: \""), std::string::npos) << what;
+      EXPECT_NE(what.find("more than 4096 bytes"), std::string::npos) << what;
+      EXPECT_LT(what.size(), 400U);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::topology
