@@ -4,17 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <span>
 
 #include "base/error.h"
 
 namespace tombolo::probe {
 namespace {
-
-std::string as_text(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 template <typename Source, typename Ask>
 std::unique_ptr<transport::Connection> wait_for(Source& source, const Ask& ask, Duration allowed,
@@ -55,29 +49,10 @@ std::vector<NicRouter> open_nic_routers(const collectives::Options& options,
   return routers;
 }
 
-// The text holds the endpoints one after the other, each after its length; a NIC that does not listen has
-// length 0.
-std::string encode_endpoints(const std::vector<NicRouter>& nics) {
-  std::string text;
-  for (const NicRouter& nic : nics) {
-    std::string one = nic.listener ? as_text(nic.listener->endpoint().encode()) : std::string();
-    text += fmt::format("{:08x}", one.size()) + one;
-  }
-  return text;
-}
-
-std::vector<std::optional<transport::Endpoint>> decode_endpoints(std::string_view text) {
-  std::vector<std::optional<transport::Endpoint>> endpoints;
-  while (text.size() >= 8) {
-    std::size_t length = 0;
-    const auto read = std::from_chars(text.data(), text.data() + 8, length, 16);
-    text.remove_prefix(8);
-    if (read.ec != std::errc{} || read.ptr != text.data() || length > text.size())
-      fail(Cause::kRemote, "probe: a rank sent a broken list of endpoints");
-    auto bytes = std::as_bytes(std::span<const char>(text.data(), length));
-    endpoints.push_back(length > 0 ? std::optional(transport::Endpoint::decode(bytes)) : std::nullopt);
-    text.remove_prefix(length);
-  }
+EndpointList endpoints_of(const std::vector<NicRouter>& nics) {
+  EndpointList endpoints;
+  for (const NicRouter& nic : nics)
+    endpoints.push_back(nic.listener ? std::optional(nic.listener->endpoint()) : std::nullopt);
   return endpoints;
 }
 

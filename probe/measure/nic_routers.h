@@ -2,12 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "collectives/engine/communicator.h"
+#include "probe/measure/endpoint_list.h"
 #include "transport/routing/router.h"
 
 namespace tombolo::probe {
@@ -22,11 +21,8 @@ struct NicRouter {
 /// Makes one for each NIC of `options.router.host`.
 std::vector<NicRouter> open_nic_routers(const collectives::Options& options, const transport::Secret& secret);
 
-/// The listeners' endpoints as text for the other ranks.
-std::string encode_endpoints(const std::vector<NicRouter>& nics);
-/// The endpoint of each NIC; nothing for a NIC that does not listen. Throws kRemote on text that
-/// encode_endpoints() did not write.
-std::vector<std::optional<transport::Endpoint>> decode_endpoints(std::string_view text);
+/// The listeners' endpoints, for the other ranks.
+EndpointList endpoints_of(const std::vector<NicRouter>& nics);
 
 /// Connects to a peer. `what` names both NICs in errors. Throws kTimeout after `options.deadline`.
 std::unique_ptr<transport::Connection> connect_from(NicRouter& nic, const transport::Endpoint& endpoint,

@@ -28,7 +28,7 @@ TEST(NicRouters, EachKnowsItsOwnNicAndUnusableOnesHaveNone) {
   const auto nics = open_nic_routers(
       options_of_host_with({loopback_nic("eth0"), without_address, unusable, loopback_nic("eth3")}),
       transport::Secret::random());
-  const auto endpoints = decode_endpoints(encode_endpoints(nics));
+  const auto endpoints = decode_endpoints(encode_endpoints(endpoints_of(nics)));
   ASSERT_EQ(endpoints.size(), 4U);
   EXPECT_FALSE(endpoints[1] || endpoints[2]);
   for (const std::size_t at : {0, 3}) {
@@ -41,7 +41,7 @@ TEST(NicRouters, EachKnowsItsOwnNicAndUnusableOnesHaveNone) {
 TEST(NicRouters, AListOfEndpointsThatIsCutShortIsRefused) {
   const auto nics =
       open_nic_routers(options_of_host_with({loopback_nic("eth0")}), transport::Secret::random());
-  const std::string text = encode_endpoints(nics);
+  const std::string text = encode_endpoints(endpoints_of(nics));
   try {
     decode_endpoints(text.substr(0, text.size() - 1));
     FAIL() << "no error";
@@ -49,7 +49,8 @@ TEST(NicRouters, AListOfEndpointsThatIsCutShortIsRefused) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
   }
   EXPECT_TRUE(decode_endpoints("").empty());
-  for (const char* wrong : {"zzzzzzzz", "-0000001", " 0000000", "0x000000", "ffffffff"}) {
+  for (const char* wrong :
+       {"zzzzzzzz", "-0000001", " 0000000", "0x000000", "ffffffff", "0000000", "000000000"}) {
     try {
       decode_endpoints(wrong);
       ADD_FAILURE() << wrong;

@@ -63,7 +63,7 @@ StepRunner::StepRunner(collectives::Communicator& communicator, const collective
     leaders_.push_back(led.leader);
   }
   if (mine_) routers_ = open_nic_routers(options, communicator.secret());
-  for (const std::string& text : gather_texts(communicator, encode_endpoints(routers_)))
+  for (const std::string& text : gather_texts(communicator, encode_endpoints(endpoints_of(routers_))))
     endpoints_.push_back(decode_endpoints(text));
 }
 

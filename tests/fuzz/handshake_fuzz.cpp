@@ -1,6 +1,8 @@
-// The messages that authenticate a stream; the first byte of an input selects one.
+// The messages that authenticate a stream, and the server name with which TLS begins; the first byte of an
+// input selects one.
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
 
 using namespace tombolo;
@@ -27,7 +29,7 @@ void read(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::bytes_of(data + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       read<Hello>(bytes);
       break;
@@ -40,8 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 3:
       read<Challenge>(bytes);
       break;
-    default:
+    case 4:
       if (bytes.size() >= Preamble::kBytes) (void)Preamble::decode(bytes.first<Preamble::kBytes>());
+      break;
+    default: {
+      const std::string_view name = fuzz::text_of(data + 1, size - 1);
+      if (const auto to = Destination::parse(name)) FUZZ_CHECK(to->server_name() == name);
+    }
   }
   return 0;
 }

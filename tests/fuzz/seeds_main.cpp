@@ -9,10 +9,14 @@
 #include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/comms/handle.h"
+#include "probe/measure/endpoint_list.h"
 #include "trainer/checkpoint/shard.h"
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/goodbye.h"
+#include "transport/rdma/records.h"
 #include "transport/rdma/set_up_message.h"
+#include "transport/routing/failover_record.h"
 #include "transport/shm/set_up_message.h"
 #include "transport/tcp/wire.h"
 #include "transport/ucx/set_up_message.h"
@@ -130,6 +134,73 @@ void put_json() {
     put("emulation_spec", std::string(name.substr(0, name.find(':'))), std::as_bytes(std::span(name)), 2);
 }
 
+/// A header and two receives as a slot of an RDMA connection has them, and the first message of a leg.
+void put_nics() {
+  namespace rdma = transport::rdma;
+  std::vector<std::byte> slot(rdma::kHeaderBytes + 2 * rdma::Advert::kBytes);
+  rdma::Header header;
+  header.type = rdma::Header::Type::kReceives;
+  header.count = 2;
+  header.control_taken = 5;
+  header.write(std::span(slot).first<rdma::kHeaderBytes>());
+  rdma::Advert advert;
+  advert.sequence = 7;
+  advert.address = 0x7f00'1234'5000;
+  advert.capacity = 1 << 20;
+  for (std::size_t i = 0; i < 2; ++i, ++advert.sequence)
+    advert.write(
+        std::span(slot).subspan(rdma::kHeaderBytes + i * rdma::Advert::kBytes).first<rdma::Advert::kBytes>());
+  put("rdma_record", "two_receives", slot);
+  std::vector<std::byte> eager(rdma::kHeaderBytes + 5, std::byte{1});
+  header = {};
+  header.type = rdma::Header::Type::kEager;
+  header.size = 5;
+  header.write(std::span(eager).first<rdma::kHeaderBytes>());
+  put("rdma_record", "small", eager);
+
+  transport::FailoverRecord record;
+  record.prefix = 1000;
+  record.beyond.set(3);
+  record.endpoint = endpoint();
+  put("failover_record", "one_beyond", record.encode());
+  const std::string list = probe::encode_endpoints({endpoint(), std::nullopt, endpoint()});
+  text("endpoint_list", "three", list);
+}
+
+/// A part of a recorded /sys, a path without end, and what people write for the planner.
+void put_planner_input() {
+  put("tree_file", "one_nic",
+      std::as_bytes(std::span(
+          std::string_view("# a NIC\n[/sys/devices/pci0000:16/0000:17:00.0]\n"
+                           "numa_node = 0\nuevent = DRIVER=mlx5_core\\nPCI_ID=15B3:1021\ndriver -> "
+                           "/sys/bus/pci/drivers/mlx5_core\nsriov/\n"
+                           "[/sys/class/net]\neth0 -> ../../devices/pci0000:16/0000:17:00.0/net/eth0\n"))),
+      0);
+  constexpr std::string_view kFolder = "a/";
+  put("tree_file", "deep", std::as_bytes(std::span(kFolder)), 0xe0);
+  const auto one = [](const char* name, int which, std::string_view what) {
+    put("planner_input", name, std::as_bytes(std::span(what)), which);
+  };
+  one("compute", 0, R"({"tombolo_library": 1, "note": "x", "records": [
+  {"device": "A100-SXM4-80GB", "software": ["megatron"], "products": 1.0, "fused_attention": true, "attention": 0.5,
+   "traffic": 1.54, "loss_traffic": 40, "forward_floor": 1.82e-3, "backward_floor": 2.44e-3, "inside_share": 0.8,
+   "hop_seconds": 2e-6, "source": "estimate"}]})");
+  one("models", 1, R"({"tombolo_library": 1, "note": "x", "models": [
+  {"name": "gpt2", "aliases": ["gpt2-small"], "parameters": 124439808, "shape": {"layers": 12, "hidden": 768, "heads": 12,
+   "context": 1024, "vocabulary": 50257, "bytes_per_value": 2}, "source": "x"}]})");
+  one("devices", 2,
+      R"({"tombolo_library": 1, "note": "x", "attained": {"memory": {"share": 0.85, "note": "x"},
+  "device_link": {"share": 0.8, "note": "x"}}, "devices": [{"name": "P100-PCIE-12GB", "aliases": ["P100"], "kind": "gpu",
+   "memory_bytes": 12884901888, "memory_bytes_per_second": 5.49e11, "peak_flops_per_second": {"fp32": 9.3e12},
+   "device_link": "PCIe 3.0 x16", "device_bytes_per_second": 1.575e10, "attained_share": 0.85, "attained_note": "x"}]})");
+  one("model", 4, "layers=8,hidden=128,heads=4,context=64,vocabulary=100");
+  one("changes", 5, "lose a0; link A B 10Gbit 2ms; speed b1 0.5");
+  one("megatron_log", 6,
+      " iteration 20/100 | elapsed time per iteration (ms): 812.3 | throughput per GPU (TFLOP/s/GPU): 151.2 "
+      "| "
+      "global batch size: 128 | lm loss: 7.1E+00 |\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -151,6 +222,8 @@ int main(int argc, char** argv) {
   put("handshake", "challenge", transport::bootstrap::Challenge{}.encode(), 3);
   const auto greeting = hello.encode();
   put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 4);
+  const std::string name = transport::bootstrap::Destination::of(hello).server_name();
+  put("handshake", "server_name", std::as_bytes(std::span(name)), 5);
 
   transport::tcp::FrameHeader chunk;
   chunk.length = 100;
@@ -221,6 +294,8 @@ int main(int argc, char** argv) {
   put_collectives();
   put_checkpoint();
   put_json();
+  put_nics();
+  put_planner_input();
   std::string pieces;
   for (int i = 0; i < 256; ++i) pieces += static_cast<char>(i * 59);
   text("message_exchange", "pieces", pieces);
