@@ -23,6 +23,7 @@
 #include "transport/tcp/liveness.h"
 #include "transport/tcp/path/path_tuner.h"
 #include "transport/tcp/path/rate_limit.h"
+#include "transport/tcp/peer_question.h"
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/reconnector.h"
 #include "transport/tcp/sender.h"
@@ -239,8 +240,7 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   bool dialing_ = false;
   CallCadence cadence_;
-  std::unique_ptr<bootstrap::Dial> asking_;
-  TimePoint ask_after_{};
+  PeerQuestion question_;
   std::string trouble_;  // why the stream that broke last did so
 
   Metering meter_;

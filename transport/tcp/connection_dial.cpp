@@ -8,12 +8,6 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// How often the accepting end asks whether the peer lives, how soon again where an attempt failed, and how
-// long the peer's kernel may leave one unanswered: this kernel would try again only after 1, 3 and 7 s.
-constexpr Duration kAskAgain = std::chrono::seconds(1);
-constexpr Duration kAskSoon = std::chrono::milliseconds(20);
-constexpr Duration kAskPatience = std::chrono::milliseconds(350);
-
 /// Whether the peer may have accepted an attempt to open the stream.
 bool answer_due_on(const Stream& stream) noexcept {
   return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
@@ -140,39 +134,11 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
 
 void TcpConnection::ask(TimePoint now) {
   if (targets_.empty()) return;
-  try {
-    if (!asking_) {
-      if (now < ask_after_) return;
-      asking_ = std::make_unique<bootstrap::Dial>(acceptor_->local(), targets_[0],
-                                                  Deadline::after(local().idle_timeout, clock()));
-      asking_->limit_attempts(kAskPatience);
-      bootstrap::Hello hello = hello_;
-      hello.purpose = bootstrap::Purpose::kAsk;
-      std::swap(hello.process, hello.sender);
-      hello.stream = 0;
-      asking_->greet(std::move(hello), 1);
-    }
-    if (asking_->poll() == bootstrap::Dial::State::kReady) {
-      // The peer lives, and will open its streams again.
-      asking_.reset();
-      ask_after_ = now + kAskAgain;
-      refusals_.forget();
-    } else if (!asking_->last_trouble().empty()) {
-      refusals_.say(asking_->last_trouble());
-      note_attempt(*asking_, 0);
-      asking_.reset();
-      ask_after_ = now + kAskSoon;
-    }
-  } catch (const Error& error) {
-    asking_.reset();
-    ask_after_ = now + kAskAgain;
-    refusals_.say(error.what());
-    if (error.cause() == Cause::kRemote) {
-      shutdown_.peer_left_for_another();
-      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, refusals_.last()),
-                GoodbyeReason::kFailed, {});
-    }
-  }
+  const PeerQuestion::Answer answer = question_.poll(acceptor_->local(), targets_[0], hello_, refusals_, now);
+  if (answer != PeerQuestion::Answer::kGone) return;
+  shutdown_.peer_left_for_another();
+  fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, refusals_.last()), GoodbyeReason::kFailed,
+            {});
 }
 
 }  // namespace tombolo::transport::tcp

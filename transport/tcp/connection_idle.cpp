@@ -66,7 +66,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(stream) && may_send) events |= POLLOUT;
     if (events != 0) handles.push_back({stream.socket(), events, 0});
   }
-  if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
+  wait = std::min(wait, question_.append_wait_handles(handles, now));
   if (!connecting_ && !failed()) {
     handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});

@@ -82,7 +82,7 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
     stream.meter->down.set(0);
   }
   liveness_.not_alone();
-  asking_.reset();
+  question_.drop();
   liveness_.moved();
   watch_or_lose(index);
   if (!stream.live()) return;
