@@ -77,6 +77,9 @@ struct Route {
   std::string reason;     ///< why this, and why not the better ones
   /// Both ends take its messages on over another way once this one fails (resumable.h).
   bool resumable = false;
+  /// Connecting end, where resumable: the listener to which the peer's host is asked for that way; 0: the
+  /// peer says it later.
+  std::uint32_t legs_listener = 0;
 };
 
 struct Statistics {

@@ -101,7 +101,8 @@ TEST(WireProtocol, OffsetsOfTheHandshakeAreAsDocumented) {
       "Reply:", 1,
       {[](Reply& reply) { reply.status = bootstrap::HandshakeStatus::kGone; },
        [&](Reply& reply) { reply.host = host; }, [&](Reply& reply) { reply.nic = nic; },
-       [](Reply& reply) { reply.resumable = true; }, [](Reply& reply) { reply.mac.fill(kAll); }});
+       [](Reply& reply) { reply.resumable = true; }, [](Reply& reply) { reply.legs_listener = UINT32_MAX; },
+       [](Reply& reply) { reply.mac.fill(kAll); }});
 }
 
 TEST(WireProtocol, OffsetsOfAFailoverRecordAreAsDocumented) {

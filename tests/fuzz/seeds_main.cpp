@@ -217,6 +217,8 @@ int main(int argc, char** argv) {
   put("handshake", "hello", hello.encode(), 0);
   transport::bootstrap::Reply reply;
   reply.host = "b0";
+  reply.resumable = true;
+  reply.legs_listener = 7;
   put("handshake", "reply", reply.encode(), 1);
   put("handshake", "proof", transport::bootstrap::Proof{}.encode(), 2);
   put("handshake", "challenge", transport::bootstrap::Challenge{}.encode(), 3);

@@ -306,12 +306,13 @@ bool HalfOpenStreams::check_proof(HalfOpen& half) {
   return send_off(half, reply.encode(), fmt::format("it holds another secret; {}", local.secret_hint));
 }
 
-bool HalfOpenStreams::give_reply(HalfOpen& half, HandshakeStatus status) {
+bool HalfOpenStreams::give_reply(HalfOpen& half, HandshakeStatus status, std::uint32_t legs_listener) {
   Reply reply;
   reply.status = status;
   reply.host = half.end->endpoint.host;
   reply.nic = half.nic;
   reply.resumable = half.hello.resumable;
+  reply.legs_listener = legs_listener;
   reply.mac =
       reply_mac(half.local().secret, half.hello_bytes, half.challenge_bytes, reply.encode(), half.binding());
   half.writer.set(reply.encode());
@@ -338,9 +339,12 @@ void HalfOpenStreams::trust(HalfOpen& half) {
   sockets::set_stream_options(half.socket.get(), half.local().idle_timeout);
   sockets::set_traffic_class(half.socket.get(), half.local().traffic_class);
   backend.prepare_stream(half.socket.get(), half.nic, half.hello.streams);
-  if (give_reply(half, HandshakeStatus::kOk)) {
+  // The peer knows whereto its next leg goes from the moment it is connected; and a leg knows it already.
+  ReservedListener legs;
+  if (half.hello.resumable && !found.for_legs) legs = registrations_.reserve_for_legs(half.end);
+  if (give_reply(half, HandshakeStatus::kOk, found.for_legs ? half.hello.listener : legs.number)) {
     found.inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
-                      std::move(half.tls)});
+                      std::move(half.tls), std::move(legs)});
   }
 }
 

@@ -99,7 +99,7 @@ class HalfOpenStreams {
   bool drop(const HalfOpen& half, std::string_view why);
   bool check_proof(HalfOpen& half);
   void trust(HalfOpen& half);
-  bool give_reply(HalfOpen& half, HandshakeStatus status);
+  bool give_reply(HalfOpen& half, HandshakeStatus status, std::uint32_t legs_listener = 0);
   const Log& log_of(const HalfOpen& half) const noexcept;
 
   std::uint64_t process_;

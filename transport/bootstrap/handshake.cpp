@@ -168,6 +168,7 @@ std::vector<std::byte> Reply::encode() const {
   writer.padded_text(host, kHostWidth);
   writer.padded_text(nic, kNicWidth);
   writer.number(static_cast<std::uint8_t>(resumable));
+  writer.number(legs_listener);
   auto bytes = padded(writer, kBytes);
   std::ranges::copy(mac, bytes.end() - static_cast<std::ptrdiff_t>(mac.size()));
   return bytes;
@@ -181,6 +182,7 @@ Reply Reply::decode(std::span<const std::byte> bytes) {
   reply.host = reader.padded_text(kHostWidth);
   reply.nic = reader.padded_text(kNicWidth);
   reply.resumable = reader.number<std::uint8_t>() != 0;
+  reply.legs_listener = reader.number<std::uint32_t>();
   reply.mac = read_mac(bytes);
   return reply;
 }

@@ -120,6 +120,9 @@ struct Reply {
   HandshakeStatus status = HandshakeStatus::kOk;
   std::string host, nic;   ///< of the accepting end
   bool resumable = false;  ///< both ends want it; a build that does not know of it answers no
+  /// Resumable: the listener for the connection's further legs (routing/failover_connection.h); 0: a build
+  /// that says so in its first record alone.
+  std::uint32_t legs_listener = 0;
   /// All zero with kOtherSecret: who does not hold the secret learns nothing that depends on it.
   Mac mac{};
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,15 @@
 
 namespace tombolo::transport::bootstrap {
 
+class Inbox;
+
+/// A listener that peers may have heard of already and that has no owner yet: their streams wait. It is gone
+/// with the last that holds the inbox.
+struct ReservedListener {
+  std::uint32_t number = 0;      ///< Endpoint::listener; 0: none
+  std::shared_ptr<Inbox> inbox;  ///< null: none
+};
+
 /// A stream whose other end holds the secret.
 struct AuthenticatedStream {
   Descriptor socket;
@@ -23,6 +33,7 @@ struct AuthenticatedStream {
   std::size_t offer = 0;                    ///< the NIC it came in on: index into the acceptor's offers
   std::string peer;                         ///< address and port
   std::unique_ptr<sockets::TlsStream> tls;  ///< null: plain
+  ReservedListener legs = {};               ///< of a new connection that is resumable
 };
 
 /// The streams that wait for one listener or connection. Thread-safe.

@@ -9,6 +9,12 @@ AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> accepto
   endpoint_.listener = acceptor_->open_listener(inbox_);
 }
 
+AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> acceptor, ReservedListener reserved)
+    : acceptor_(std::move(acceptor)), inbox_(std::move(reserved.inbox)), endpoint_(acceptor_->endpoint()) {
+  TOMBOLO_CHECK(inbox_ != nullptr, "no listener was reserved");
+  endpoint_.listener = reserved.number;
+}
+
 AuthenticatingListener::~AuthenticatingListener() {
   acceptor_->close_listener(endpoint_.listener);
 }
@@ -21,7 +27,7 @@ void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) c
   for (const SetUp& one : set_ups_) one.connecting->append_wait_handles(handles);
 }
 
-std::unique_ptr<Connection> AuthenticatingListener::accept() {
+AuthenticatingListener::Accepted AuthenticatingListener::accept_with_legs() {
   acceptor_->check_process();
   acceptor_->progress();
   for (int i = 0; i < kMostTaken; ++i) {
@@ -38,6 +44,7 @@ void AuthenticatingListener::begin(AuthenticatedStream stream) {
   std::string peer = stream.peer;
   const Nonce connection = stream.hello.connection;
   const std::uint32_t epoch = stream.hello.epoch;
+  ReservedListener legs = std::move(stream.legs);
   try {
     // The handshake refused carriers that this process cannot use.
     auto connecting = local.backend_of(carrier)->accept(acceptor_, std::move(stream));
@@ -47,20 +54,20 @@ void AuthenticatingListener::begin(AuthenticatedStream stream) {
     if (std::ranges::any_of(set_ups_, [&](const SetUp& one) { return same(one) && one.epoch > epoch; }))
       return;
     set_ups_.remove_if(same);
-    set_ups_.push_back({std::move(connecting), std::move(peer), connection, epoch});
+    set_ups_.push_back({std::move(connecting), std::move(peer), connection, epoch, std::move(legs)});
   } catch (const Error& error) {
     local.log.warning("no {} connection with {}: {}", carrier_name(carrier), peer, error.what());
   }
 }
 
-std::unique_ptr<Connection> AuthenticatingListener::next_ready() {
+AuthenticatingListener::Accepted AuthenticatingListener::next_ready() {
   const Local& local = *acceptor_->local();
   for (auto one = set_ups_.begin(); one != set_ups_.end();) {
-    std::unique_ptr<Connection> connection;
+    Accepted accepted;
     bool over = false;
     try {
-      connection = one->connecting->poll();
-      over = connection != nullptr;
+      accepted.connection = one->connecting->poll();
+      over = accepted.connection != nullptr;
     } catch (const Error& error) {
       // The connecting end tries another way and says why, if it still has time.
       if (error.cause() == Cause::kTimeout)
@@ -69,16 +76,17 @@ std::unique_ptr<Connection> AuthenticatingListener::next_ready() {
         local.log.info("a connection with {} came to nothing: {}", one->peer, error.what());
       over = true;
     }
+    if (over) accepted.legs = std::move(one->legs);
     one = over ? set_ups_.erase(one) : std::next(one);
-    if (!connection) continue;
-    const Route& route = connection->route();
-    const std::uint64_t streams = connection->statistics().live_streams;
+    if (!accepted.connection) continue;
+    const Route& route = accepted.connection->route();
+    const std::uint64_t streams = accepted.connection->statistics().live_streams;
     local.log.info("accepted {} ({}): {}{}, {} -> {}{}, label {}", route.peer_host, route.peer_address,
                    route.transport, as_kind(route), route.peer_nic, route.local_nic,
-                   streams == 0 ? "" : fmt::format(", {} stream(s)", streams), connection->label());
-    return connection;
+                   streams == 0 ? "" : fmt::format(", {} stream(s)", streams), accepted.connection->label());
+    return accepted;
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace tombolo::transport::bootstrap

@@ -18,10 +18,18 @@ class AuthenticatingListener final : public Listener {
   static constexpr int kMostTaken = 16;
 
   explicit AuthenticatingListener(std::shared_ptr<Acceptor> acceptor);
+  /// Takes over a listener that the acceptor's process has reserved.
+  AuthenticatingListener(std::shared_ptr<Acceptor> acceptor, ReservedListener reserved);
   ~AuthenticatingListener() override;
 
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
-  std::unique_ptr<Connection> accept() override;
+  std::unique_ptr<Connection> accept() override { return accept_with_legs().connection; }
+  struct Accepted {
+    std::unique_ptr<Connection> connection;  ///< null: none is ready
+    ReservedListener legs = {};              ///< whereto the peer makes its further legs; none: not resumable
+  };
+  /// As accept().
+  Accepted accept_with_legs();
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   /// Whether connections are being made, which accept() moves on.
   bool busy() const noexcept { return !set_ups_.empty(); }
@@ -33,10 +41,11 @@ class AuthenticatingListener final : public Listener {
     std::string peer;
     Nonce connection{};
     std::uint32_t epoch = 0;
+    ReservedListener legs;
   };
 
   void begin(AuthenticatedStream stream);
-  std::unique_ptr<Connection> next_ready();
+  Accepted next_ready();
 
   std::shared_ptr<Acceptor> acceptor_;
   std::shared_ptr<Inbox> inbox_;

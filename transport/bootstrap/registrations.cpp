@@ -6,9 +6,19 @@ namespace tombolo::transport::bootstrap {
 
 std::uint32_t Registrations::open_listener(std::shared_ptr<const LocalEnd> end,
                                            const std::shared_ptr<Inbox>& inbox) {
+  return add_listener({std::move(end), inbox});
+}
+
+ReservedListener Registrations::reserve_for_legs(std::shared_ptr<const LocalEnd> end) {
+  auto inbox = std::make_shared<Inbox>();
+  const std::uint32_t number = add_listener({std::move(end), inbox, {}, true});
+  return {number, std::move(inbox)};
+}
+
+std::uint32_t Registrations::add_listener(Entry entry) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(listeners_, [](const auto& entry) { return entry.second.inbox.expired(); });
-  listeners_[next_listener_] = {std::move(end), inbox, {}};
+  std::erase_if(listeners_, [](const auto& one) { return one.second.inbox.expired(); });
+  listeners_[next_listener_] = std::move(entry);
   return next_listener_++;
 }
 
@@ -24,7 +34,7 @@ bool Registrations::close_listener(std::uint32_t number, TimePoint until) {
 void Registrations::open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
                                     const std::shared_ptr<Inbox>& inbox) {
   const std::lock_guard lock(mutex_);
-  connections_[{connection, side}] = {std::move(end), inbox, {}};
+  connections_[{connection, side}] = {std::move(end), inbox};
 }
 
 void Registrations::close_connection(const Nonce& connection, Side side,
@@ -64,7 +74,7 @@ Registration Registrations::find(const Destination& to) {
   if (to.purpose != Purpose::kJoin) return {};
   const auto found = listeners_.find(to.listener);
   if (found == listeners_.end()) return {};
-  return {found->second.end, found->second.inbox.lock()};
+  return {found->second.end, found->second.inbox.lock(), found->second.for_legs};
 }
 
 bool Registrations::may_be_asked(TimePoint now) {

@@ -22,6 +22,7 @@ enum class Side : std::uint8_t { kConnecting, kAccepting };
 struct Registration {
   std::shared_ptr<const LocalEnd> end;
   std::shared_ptr<Inbox> inbox;  ///< null where the listener or connection is gone
+  bool for_legs = false;         ///< a listener that reserve_for_legs() made
 };
 
 /// Thread-safe.
@@ -34,6 +35,8 @@ class Registrations {
   /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner
   /// holds it. No two listeners of a process have the same number.
   std::uint32_t open_listener(std::shared_ptr<const LocalEnd> end, const std::shared_ptr<Inbox>& inbox);
+  /// As open_listener(), for the further legs of a connection that is being made.
+  ReservedListener reserve_for_legs(std::shared_ptr<const LocalEnd> end);
   /// Forgets the listener. For so long peers may still ask for it, which have its endpoint. True where other
   /// listeners are left, whose sockets such a peer reaches.
   bool close_listener(std::uint32_t number, TimePoint until);
@@ -60,7 +63,9 @@ class Registrations {
     std::shared_ptr<const LocalEnd> end;
     std::weak_ptr<Inbox> inbox;
     TimePoint closed_until{};  // zero while it is open
+    bool for_legs = false;
   };
+  std::uint32_t add_listener(Entry entry);
   void forget_old(TimePoint now);
 
   std::mutex mutex_;

@@ -40,6 +40,17 @@ TEST_F(Registered, ListenersOfAllRoutersHaveNumbersOfTheirOwn) {
   EXPECT_NE(registrations_.open_listener(other_, inbox_of_other_), second) << "a number is not used again";
 }
 
+TEST_F(Registered, AListenerIsReservedForAsLongAsSomebodyHoldsIt) {
+  const auto plain = registrations_.open_listener(one_, inbox_);
+  ReservedListener reserved = registrations_.reserve_for_legs(one_);
+  EXPECT_NE(reserved.number, plain);
+  EXPECT_EQ(find(Purpose::kJoin, reserved.number).inbox, reserved.inbox);
+  EXPECT_TRUE(find(Purpose::kJoin, reserved.number).for_legs);
+  EXPECT_FALSE(find(Purpose::kJoin, plain).for_legs);
+  reserved.inbox.reset();
+  EXPECT_EQ(find(Purpose::kJoin, reserved.number).inbox, nullptr);
+}
+
 TEST_F(Registered, BothEndsOfAConnectionMayBeHere) {
   registrations_.open_connection(nonce(1), Side::kConnecting, one_, inbox_);
   registrations_.open_connection(nonce(1), Side::kAccepting, other_, inbox_of_other_);

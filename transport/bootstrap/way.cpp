@@ -98,6 +98,7 @@ void Dialing::complete(Route& route) const {
   if (route.peer_host.empty()) route.peer_host = reply.host;
   if (route.peer_nic.empty()) route.peer_nic = reply.nic;
   route.resumable = route.resumable && reply.resumable;
+  route.legs_listener = reply.legs_listener;
   route.peer_address = sockets::to_text(target_->peer);
 }
 

@@ -23,6 +23,7 @@ constexpr Duration kFlushTime = std::chrono::seconds(2);
 }  // namespace
 
 FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side,
+                                       std::unique_ptr<bootstrap::AuthenticatingListener> listener,
                                        Endpoint peer, ConnectOptions options)
     : maker_(std::move(maker)),
       side_(side),
@@ -33,12 +34,16 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
       description_(describe("failover", route_, options_.peer_name)),
       absences_(maker_.return_after),
       patience_(Deadline::after(Duration::zero(), *maker_.acceptor->local()->clock)),
-      listener_(std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor)),
+      listener_(std::move(listener)),
       beside_patience_(patience_),
       record_in_(FailoverRecord::kBytes),
       beside_in_(FailoverRecord::kBytes),
       timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
+  if (connecting() && route_.legs_listener != 0) {
+    peer_.listener = route_.legs_listener;
+    peer_known_ = true;
+  }
   counts_.connection = first->statistics().connection;
   begin_leg(std::move(first));
   show_route();

@@ -58,9 +58,11 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
  public:
   enum class Side : std::uint8_t { kConnecting, kAccepting };
 
-  /// `first` is the first leg, which offers Resumable. Of the peer and the options the connecting end needs
-  /// those with which it connected.
-  FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side, Endpoint peer,
+  /// `first` is the first leg, which offers Resumable; `listener` takes what the peer connects to this end
+  /// beside it: further legs, or streams that tell of a failure. Of the peer and the options the connecting
+  /// end needs those with which it connected.
+  FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side,
+                     std::unique_ptr<bootstrap::AuthenticatingListener> listener, Endpoint peer,
                      ConnectOptions options);
   ~FailoverConnection() override;
   FailoverConnection(const FailoverConnection&) = delete;
@@ -173,7 +175,9 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
 
   LegMaker maker_;
   Side side_;
-  Endpoint peer_;  // the listener for further legs, once the peer's record has come
+  // The listener for further legs: at the connecting end from the beginning, unless the peer is of a build
+  // that says it in its record alone; at the accepting end once the peer's record has come.
+  Endpoint peer_;
   bool peer_known_ = false;
   ConnectOptions options_;
   std::uint64_t label_;
@@ -243,6 +247,7 @@ void FailoverConnection::guarded(Action&& action) noexcept {
 /// Each connection that can go on over another way does so; others are returned as they are.
 std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
                                          const Endpoint& peer, const ConnectOptions& options);
-std::unique_ptr<Listener> failing_over(std::unique_ptr<Listener> listener, LegMaker maker);
+std::unique_ptr<Listener> failing_over(std::unique_ptr<bootstrap::AuthenticatingListener> listener,
+                                       LegMaker maker);
 
 }  // namespace tombolo::transport

@@ -9,76 +9,14 @@
 #include <regex>
 #include <set>
 
-#include "transport/testing/pretended_rdma.h"
+#include "transport/testing/failover_fixture.h"
 #include "transport/testing/random_exchange.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
 namespace {
 
-class Failover : public testing::Test {
- protected:
-  void SetUp() override { verbs_.reset(test_seed()); }
-  void TearDown() override {
-    if (HasFailure()) {
-      for (Connection* one : {pair_.first.get(), pair_.second.get()})
-        if (auto* end = dynamic_cast<FailoverConnection*>(one))
-          std::cerr << fmt::format("{}, moves: {}, over {}\n", to_text(end->state()), end->moves(),
-                                   end->route().transport);
-      std::cerr << book_.text();
-    }
-    pair_ = {};
-    EXPECT_EQ(verbs_.registered(), 0u);
-    verbs_.reset(1);
-  }
-
-  RouterOptions options(const std::string& host, std::size_t nics = 1, int queue_pairs = 1,
-                        std::size_t eager = 4096) {
-    RouterOptions made = test::router_options(host);
-    made.log = book_.of(host);
-    made.extra_backends = {[=](const RouterOptions& given) {
-      return std::make_shared<test::PretendedRdmaBackend>(given.host.name, nics,
-                                                          test::pretended_options(queue_pairs, eager));
-    }};
-    return made;
-  }
-  void connect(std::size_t nics = 1, int queue_pairs = 1, std::size_t eager = 4096) {
-    connect(options("left", nics, queue_pairs, eager), options("right", nics, queue_pairs, eager));
-  }
-  void connect(RouterOptions from, RouterOptions to) {
-    pair_ = test::connect_routers(std::move(from), std::move(to), 77);
-    ASSERT_TRUE(pair_.first && pair_.second);
-    // Each end has told the other then where further legs go.
-    std::byte byte{}, buffer{};
-    test::expect_carried(left(), right(), {&byte, 1}, {&buffer, 1});
-    test::expect_carried(right(), left(), {&byte, 1}, {&buffer, 1});
-    for (int turn = 0; turn < 100; ++turn) {
-      left().progress();
-      right().progress();
-    }
-  }
-  Connection& left() { return *pair_.first; }
-  Connection& right() { return *pair_.second; }
-  static FailoverConnection& moving(Connection& one) { return dynamic_cast<FailoverConnection&>(one); }
-  std::string failure_of(Connection& one) {
-    for (const auto deadline = test::soon(); one.error() == nullptr && !deadline.passed();) {
-      left().progress();
-      if (pair_.second) right().progress();
-    }
-    return test::why_failed(one);
-  }
-  void move_until(const std::function<bool()>& done) {
-    for (const auto deadline = test::soon(); !done();) {
-      left().progress();
-      right().progress();
-      ASSERT_FALSE(deadline.passed());
-    }
-  }
-
-  test::PretendedVerbs& verbs_ = test::PretendedVerbs::instance();
-  test::LogBook book_;
-  test::Pair pair_;
-};
+using Failover = test::FailoverTest;
 
 TEST_F(Failover, ACutAfterAnyPieceOfWorkLosesNothing) {
   std::mt19937_64 random(test_seed());

@@ -159,7 +159,9 @@ void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   ++counts_.breaks;
   leave_leg(why);
   if (connecting() && !peer_known_)
-    give_up(cause, "it cannot go on over another way: the peer had not said yet whereto");
+    give_up(cause,
+            "it cannot go on over another way: the peer's build says whereto in its first message alone, and "
+            "that had not come; use one version on every host");
 }
 
 /// Where it is not `known` which of the pairs have failed, all may have.

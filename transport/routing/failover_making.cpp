@@ -19,8 +19,9 @@ class FailoverConnecting final : public Connecting {
   std::unique_ptr<Connection> poll() override {
     auto made = beneath_->poll();
     if (!made || !goes_on(*made)) return made;
-    return std::make_unique<FailoverConnection>(std::move(made), maker_,
-                                                FailoverConnection::Side::kConnecting, peer_, options_);
+    auto listener = std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor);
+    return std::make_unique<FailoverConnection>(
+        std::move(made), maker_, FailoverConnection::Side::kConnecting, std::move(listener), peer_, options_);
   }
   void append_wait_handles(std::vector<pollfd>& handles) const override {
     beneath_->append_wait_handles(handles);
@@ -35,21 +36,22 @@ class FailoverConnecting final : public Connecting {
 
 class FailoverListener final : public Listener {
  public:
-  FailoverListener(std::unique_ptr<Listener> beneath, LegMaker maker)
+  FailoverListener(std::unique_ptr<bootstrap::AuthenticatingListener> beneath, LegMaker maker)
       : beneath_(std::move(beneath)), maker_(std::move(maker)) {}
   const Endpoint& endpoint() const noexcept override { return beneath_->endpoint(); }
   std::unique_ptr<Connection> accept() override {
-    auto made = beneath_->accept();
-    if (!made || !goes_on(*made)) return made;
+    auto [made, legs] = beneath_->accept_with_legs();
+    if (!made || !goes_on(*made)) return std::move(made);
+    auto listener = std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor, std::move(legs));
     return std::make_unique<FailoverConnection>(std::move(made), maker_, FailoverConnection::Side::kAccepting,
-                                                Endpoint(), ConnectOptions());
+                                                std::move(listener), Endpoint(), ConnectOptions());
   }
   void append_wait_handles(std::vector<pollfd>& handles) const override {
     beneath_->append_wait_handles(handles);
   }
 
  private:
-  std::unique_ptr<Listener> beneath_;
+  std::unique_ptr<bootstrap::AuthenticatingListener> beneath_;
   LegMaker maker_;
 };
 
@@ -60,7 +62,8 @@ std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting,
   return std::make_unique<FailoverConnecting>(std::move(connecting), std::move(maker), peer, options);
 }
 
-std::unique_ptr<Listener> failing_over(std::unique_ptr<Listener> listener, LegMaker maker) {
+std::unique_ptr<Listener> failing_over(std::unique_ptr<bootstrap::AuthenticatingListener> listener,
+                                       LegMaker maker) {
   return std::make_unique<FailoverListener>(std::move(listener), std::move(maker));
 }
 
