@@ -8,9 +8,6 @@
 namespace tombolo::collectives {
 namespace {
 
-/// How long telling the other ranks may take. Where the store is dead, they learn it by their own deadlines.
-constexpr auto kPublishPatience = std::chrono::seconds(2);
-
 std::string abort_key(const Rendezvous& rendezvous) {
   return rendezvous.prefix + "/abort";
 }

@@ -49,8 +49,11 @@ class AbortSignal {
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
-  /// Publishes this rank's note unless there is one already; returns the one that counts. It takes at most
-  /// two seconds; when the store cannot be reached, this rank's own note counts. From any thread.
+  /// How long telling the other ranks may take. Where the store is dead, they learn it by their own
+  /// deadlines.
+  static constexpr Duration kPublishPatience = std::chrono::seconds(2);
+  /// Publishes this rank's note unless there is one already; returns the one that counts; when the store
+  /// cannot be reached in kPublishPatience, this rank's own. From any thread.
   static AbortNote publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept;
 
  private:

@@ -59,6 +59,8 @@ struct CollectiveCall {
   int root = 0;
 };
 
+struct Rendezvous;
+
 class Communicator {
  public:
   /// Collective over all ranks. Rank 0 runs the store. Throws, after the deadline, naming every rank that did
@@ -80,7 +82,9 @@ class Communicator {
   const std::vector<Member>& members() const noexcept;
 
   /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null. It
-  /// returns once all of these communicators are made, or could not be.
+  /// returns once all of these communicators are made, or could not be. Where a rank cannot make one, no rank
+  /// has that one: all of its ranks throw, naming the rank and what it met there. This communicator and the
+  /// other parts stay usable then.
   std::unique_ptr<Communicator> split(int color, int key);
 
   // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
@@ -147,8 +151,8 @@ class Communicator {
   explicit Communicator(std::unique_ptr<State> state);
 
  private:
-  /// What the `number`th split() makes of those ranks, by its own order.
-  std::unique_ptr<State> make_child(int number, int color, const std::vector<int>& ranks) const;
+  /// This process's part of what split() makes: rank `rank` of `size`, which meet `at` there.
+  std::unique_ptr<State> make_child(const Rendezvous& at, int rank, int size) const;
 
   std::unique_ptr<State> state_;
 };

@@ -2,7 +2,6 @@
 // of all others.
 #include <algorithm>
 #include <cstring>
-#include <exception>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -15,7 +14,7 @@
 namespace tombolo::collectives {
 namespace {
 
-/// How often a rank that waits for one other checks whether the rest has arrived.
+/// How often a rank that waits for one other checks whether the rest has arrived, or has given up.
 constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
 /// How long a wait spins before it sleeps: about what two system calls of a peer cost. Sleeping and waking
 /// costs more.
@@ -41,22 +40,41 @@ std::string list_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
+Deadline slice_of(Deadline deadline, const Rendezvous& at) {
+  return Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()), *at.clock);
+}
+
+/// Whether another rank has left a note that it gives up, once the signal watches for that.
+bool gave_up(AbortSignal& signal) {
+  return signal.check() == AbortSignal::News::kNote;
+}
+
 /// Rank 0 usually keeps the store. If what it reads makes it fail, its store closes, and ranks that have not
 /// read yet would learn that it left, and not why; so it waits until all have read. For a rank that dies
-/// before that it waits no longer than the deadline: the first call that needs that rank names it.
-void stay_until_all_have_read(Store& store, const std::string& what, int rank, int size, Deadline deadline) {
-  const auto key = [&](int reader) { return fmt::format("{}/read-by/{}", what, reader); };
+/// before that it waits no longer than the deadline, and for one that gives up not at all: the first call
+/// that needs that rank names it.
+void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_view what, AbortSignal& signal,
+                              int rank, int size, Deadline deadline) {
+  const auto key = [&](int reader) { return fmt::format("{}/{}/read-by/{}", at.prefix, what, reader); };
   try {
-    if (rank != 0) store.set(key(rank), {});
-    for (int reader = 1; rank == 0 && reader < size; ++reader) store.get(key(reader), deadline);
+    if (rank != 0) return store.set(key(rank), {});
+    for (int reader = 1; reader < size && !gave_up(signal) && !deadline.passed();) {
+      try {
+        store.get(key(reader), slice_of(deadline, at));
+        ++reader;
+      } catch (const Error& error) {
+        if (error.cause() != Cause::kTimeout) throw;
+      }
+    }
   } catch (const Error& error) {
     if (error.cause() != Cause::kTimeout && error.cause() != Cause::kRemote) throw;
   }
 }
 
-/// What every rank has published under `what`; throws naming every rank that has not come by the deadline.
+/// What every rank has published under `what`; throws naming every rank that has not come by the deadline, or
+/// the one that gives up before all have come.
 std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, std::string_view what,
-                                            int rank, int size, Deadline deadline) {
+                                            AbortSignal& signal, int rank, int size, Deadline deadline) {
   std::vector<std::optional<std::vector<std::byte>>> arrived(static_cast<std::size_t>(size));
   const auto key = [&](int of) { return fmt::format("{}/{}/{}", at.prefix, what, of); };
   const auto missing = [&] {
@@ -67,13 +85,12 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     return ranks;
   };
   try {
-    for (auto waiting = missing(); !waiting.empty(); waiting = missing()) {
+    for (auto waiting = missing(); !waiting.empty() && !gave_up(signal); waiting = missing()) {
       const bool last_look = deadline.passed();
       if (!last_look) {
         try {
-          const auto slice =
-              Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()), *at.clock);
-          arrived[static_cast<std::size_t>(waiting.front())] = store.get(key(waiting.front()), slice);
+          arrived[static_cast<std::size_t>(waiting.front())] =
+              store.get(key(waiting.front()), slice_of(deadline, at));
           continue;
         } catch (const Error& error) {
           if (error.cause() != Cause::kTimeout) throw;
@@ -92,7 +109,11 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
          size, at.known_as, at.port, error.what());
   }
-  stay_until_all_have_read(store, fmt::format("{}/{}", at.prefix, what), rank, size, deadline);
+  if (!missing().empty()) {
+    const AbortNote& note = signal.note();
+    fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
+  }
+  stay_until_all_have_read(store, at, what, signal, rank, size, deadline);
   std::vector<std::vector<std::byte>> all;
   for (auto& one : arrived) all.push_back(std::move(*one));
   return all;
@@ -103,6 +124,7 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
 Communicator::State::State(Options given)
     : options(std::move(given)), signal(std::make_unique<AbortSignal>()) {
   options.router.secret = options.secret;
+  idle_patience = options.deadline;
 }
 
 void Communicator::State::set_up() {
@@ -131,7 +153,7 @@ void Communicator::State::set_up() {
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
     signal->watch(rendezvous, deadline);
-    const auto records = collect(*store, rendezvous, "rank", rank, size, deadline);
+    const auto records = collect(*store, rendezvous, "rank", *signal, rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
     std::vector<std::string> addresses;
@@ -223,7 +245,7 @@ void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {
   store.set(fmt::format("{}/kinds/{}", rendezvous.prefix, options.identity.rank), own);
   std::vector<transport::Endpoint> endpoints;
   for (const auto& bytes :
-       collect(store, rendezvous, "kinds", options.identity.rank, options.identity.size, deadline)) {
+       collect(store, rendezvous, "kinds", *signal, options.identity.rank, options.identity.size, deadline)) {
     endpoints.push_back(transport::Endpoint::decode(bytes));
   }
   options.router.policy.only_kind = transport::shared_kind(endpoints);
@@ -257,58 +279,6 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
                        identity.address, port, "comm/0", options.router.clock};
   state->set_up();
   return std::make_unique<Communicator>(std::move(state));
-}
-
-std::unique_ptr<Communicator> Communicator::split(int color, int key) {
-  State& parent = *state_;
-  parent.require_usable();
-  struct SplitRequest {
-    std::int32_t color, key;
-  };
-  const SplitRequest own{color, key};
-  std::vector<SplitRequest> requests(static_cast<std::size_t>(size()));
-  all_gather(&own, requests.data(), sizeof(SplitRequest), DataType::kInt8);
-  const int number = ++parent.splits;
-  std::vector<int> ranks;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (requests[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
-  }
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
-  });
-  std::unique_ptr<State> child;
-  std::exception_ptr failure;
-  try {
-    if (color >= 0) child = make_child(number, color, ranks);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  // Rank 0 usually keeps the store: it may not go on, and perhaps end, while others still meet there.
-  try {
-    barrier();
-  } catch (...) {
-    if (!failure) throw;
-  }
-  if (failure) std::rethrow_exception(failure);
-  return child ? std::make_unique<Communicator>(std::move(child)) : nullptr;
-}
-
-std::unique_ptr<Communicator::State> Communicator::make_child(int number, int color,
-                                                              const std::vector<int>& ranks) const {
-  const State& parent = *state_;
-  auto child = std::make_unique<State>(parent.options);
-  child->options.identity.size = static_cast<int>(ranks.size());
-  child->options.identity.rank =
-      static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
-  child->rendezvous = parent.rendezvous;
-  child->rendezvous.prefix = fmt::format("{}/{}.{}", parent.rendezvous.prefix, number, color);
-  child->server = parent.server;
-  child->router = parent.router;
-  if (!parent.islands.empty()) {
-    for (const int each : ranks) child->islands.push_back(parent.islands[static_cast<std::size_t>(each)]);
-  }
-  child->set_up();
-  return child;
 }
 
 }  // namespace tombolo::collectives

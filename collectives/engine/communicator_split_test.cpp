@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <string_view>
 #include <thread>
 
 #include "collectives/testing/hooked_store.h"
@@ -70,6 +72,103 @@ TEST(Split, ReturnsOnlyOnceAllPartsHaveMet) {
           options.store =
               std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
       }));
+}
+
+// ---- a part that cannot be made
+
+/// Five ranks, each on a host of its own, in parts {0, 2, 4} and {1, 3}. `troubled`, of the first part, has
+/// its calls of the store go through the hooks once the split has begun. Every rank then uses its part, if it
+/// got one, and the whole. Returns what split() threw, by rank.
+std::vector<Outcome> split_with_trouble(int troubled, Duration deadline, const StoreHooks& hooks) {
+  std::atomic<bool> splits{false};
+  StoreHooks once_it_splits;
+  once_it_splits.before_connect = [&] {
+    if (splits) hooks.before_connect();
+  };
+  once_it_splits.before_set = [&](std::string_view key) {
+    if (splits) hooks.before_set(key);
+  };
+  std::vector<Outcome> thrown(5);
+  expect_fine(run_ranks(
+      "AABBA",
+      [&](Communicator& all) {
+        all.barrier();
+        if (all.rank() == troubled) splits = true;
+        std::unique_ptr<Communicator> part;
+        try {
+          part = all.split(all.rank() % 2, 0);
+        } catch (const Error& error) {
+          thrown[static_cast<std::size_t>(all.rank())] = {true, error.cause(), error.what()};
+        }
+        EXPECT_EQ(part != nullptr, all.rank() % 2 == 1) << "rank " << all.rank();
+        std::int64_t value = all.rank();
+        if (part) {
+          part->all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+          EXPECT_EQ(value, 1 + 3);
+        }
+        splits = false;
+        value = all.rank();
+        all.all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+        EXPECT_EQ(value, 0 + 1 + 2 + 3 + 4);
+        const auto again = all.split(0, -all.rank());
+        value = all.rank();
+        again->all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+        EXPECT_EQ(value, 0 + 1 + 2 + 3 + 4);
+      },
+      [&](Options& options) {
+        options.deadline = deadline;
+        if (options.identity.rank == troubled)
+          options.store = std::make_shared<HookedStore>(
+              store_at("127.0.0.1", options.identity.port, kTestSecret), once_it_splits);
+      }));
+  return thrown;
+}
+
+void expect_first_part_names(const std::vector<Outcome>& thrown, std::string_view words) {
+  for (const std::size_t rank : {0u, 2u, 4u}) {
+    EXPECT_TRUE(thrown[rank].threw) << "rank " << rank;
+    EXPECT_NE(thrown[rank].text.find(words), std::string::npos) << words << " in: " << thrown[rank].text;
+    EXPECT_EQ(thrown[rank].cause, Cause::kSystem) << thrown[rank].text;
+  }
+  for (const std::size_t rank : {1u, 3u}) EXPECT_FALSE(thrown[rank].threw) << thrown[rank].text;
+}
+
+TEST(Split, ARankThatCannotMakeItsPartStopsTheOthersOfItAndNobodyElse) {
+  for (const int troubled : {0, 2}) {
+    int calls = 0;
+    StoreHooks hooks;
+    hooks.before_connect = [&] {
+      if (calls++ == 0) fail(Cause::kSystem, "no descriptor is left");
+    };
+    const auto began = std::chrono::steady_clock::now();
+    const auto thrown = split_with_trouble(troubled, std::chrono::seconds(60), hooks);
+    expect_first_part_names(
+        thrown,
+        fmt::format("split #1: rank {} on host host{} could not make its part (color 0, 3 ranks), which "
+                    "therefore no rank has: no descriptor is left",
+                    troubled, troubled));
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40)) << "they waited for it";
+  }
+}
+
+TEST(Split, ARankThatFailsAfterAllHaveMetTakesThePartFromThoseThatHaveIt) {
+  StoreHooks hooks;
+  hooks.before_set = [](std::string_view key) {
+    if (key.find("read-by") != std::string_view::npos) fail(Cause::kSystem, "the disk of the store is full");
+  };
+  const auto thrown = split_with_trouble(4, std::chrono::seconds(60), hooks);
+  expect_first_part_names(thrown, "rank 4 on host host4 could not make its part (color 0, 3 ranks), which");
+  expect_first_part_names(thrown, "the disk of the store is full");
+}
+
+// It cannot tell them: they wait for it as long as a set-up may take, and the whole waits for them.
+TEST(Split, ARankThatCannotReachTheStoreFailsItsPartAtTheDeadlineAndNotTheWhole) {
+  StoreHooks hooks;
+  hooks.before_connect = [] { fail(Cause::kSystem, "no route to the store"); };
+  expect_first_part_names(
+      split_with_trouble(2, std::chrono::seconds(4), hooks),
+      "rank 2 on host host2 could not make its part (color 0, 3 ranks), which therefore no "
+      "rank has: no route to the store");
 }
 
 }  // namespace

@@ -113,7 +113,8 @@ struct Communicator::State {
   std::optional<Error> failure;                           ///< written once, before `phase` becomes kFailed
   std::list<std::pair<ScheduleKey, Schedule>> schedules;  ///< most recently used first
   std::vector<pollfd> handles;
-  Duration spin{};  ///< before sleeping
+  Duration spin{};           ///< before sleeping
+  Duration idle_patience{};  ///< of a wait in which nothing moves; options.deadline but in split()
   std::uint64_t operations = 0;
   std::uint64_t polls = 0;           ///< calls of poll()
   bool polls_moved = false;          ///< since one of them last looked at the clock

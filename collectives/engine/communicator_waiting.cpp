@@ -197,7 +197,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
     fail(Cause::kInvalidUsage, "{}: a message to oneself needs both its send and its receive started first",
          what());
   }
-  auto deadline = within(options.deadline);
+  auto deadline = within(idle_patience);
   TimePoint idle_since{};
   bool idle = false;
   try {
@@ -213,7 +213,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       if (!idle) {
         idle = true;
         idle_since = now;
-        deadline = within(options.deadline);
+        deadline = within(idle_patience);
       }
       if (now - idle_since < spin) continue;
       // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
@@ -231,7 +231,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         fail_all_ranks(Cause::kTimeout,
                        fmt::format("{}, nothing {} for {}{}", what(),
                                    executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
-                                   format_seconds(to_seconds(options.deadline)), name_ranks_not_waiting()));
+                                   format_seconds(to_seconds(idle_patience)), name_ranks_not_waiting()));
       }
       sleep(std::min(patience, deadline.remaining()));
     }

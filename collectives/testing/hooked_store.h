@@ -13,6 +13,8 @@ namespace tombolo::collectives::test {
 /// Called in the rank's own thread.
 struct StoreHooks {
   std::function<void()> before_connect = [] {};
+  /// Before a key is set.
+  std::function<void(std::string_view key)> before_set = [](std::string_view) {};
   /// Before a look whether another rank has given up, which a rank takes once it has found nothing to do.
   std::function<void(StoreWatch&)> before_look = [](StoreWatch&) {};
 };
@@ -25,13 +27,37 @@ class HookedStore final : public StoreAccess {
 
   std::unique_ptr<Store> connect(Deadline deadline, Log log) const override {
     hooks_.before_connect();
-    return store_->connect(deadline, std::move(log));
+    return std::make_unique<Client>(store_->connect(deadline, std::move(log)), hooks_);
   }
   std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const override {
     return std::make_unique<Watch>(store_->watch(key, deadline), hooks_);
   }
 
  private:
+  class Client final : public Store {
+   public:
+    Client(std::unique_ptr<Store> store, const StoreHooks& hooks) : store_(std::move(store)), hooks_(hooks) {}
+
+    void set(std::string_view key, std::span<const std::byte> value) override {
+      hooks_.before_set(key);
+      store_->set(key, value);
+    }
+    std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
+      return store_->get(key, deadline);
+    }
+    std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
+      return store_->try_get(key);
+    }
+    std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {
+      return store_->claim(key, value);
+    }
+    std::int64_t add(std::string_view key, std::int64_t by) override { return store_->add(key, by); }
+
+   private:
+    std::unique_ptr<Store> store_;
+    const StoreHooks& hooks_;
+  };
+
   class Watch final : public StoreWatch {
    public:
     Watch(std::unique_ptr<StoreWatch> watch, const StoreHooks& hooks)

@@ -167,7 +167,8 @@ TOMBOLO_API tomboloResult_t tomboloCommInitFromEnvironment(tomboloComm_t* comm);
 /** A color for tomboloCommSplit: the caller takes part, but gets *newcomm = NULL. */
 #define TOMBOLO_SPLIT_NOCOLOR (-1)
 /** Collective. Ranks of equal color form a communicator, ordered by key, then rank. A color below 0 is
- * TOMBOLO_SPLIT_NOCOLOR. */
+ * TOMBOLO_SPLIT_NOCOLOR. Where a rank cannot make its part, the call fails at every rank of that part, and
+ * tomboloGetLastError tells which rank that was and why; comm and the other parts stay usable. */
 TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tomboloComm_t* newcomm);
 /** Ends the use of a communicator: tells the other ranks, and waits up to 5 s until they have said the same.
  * Afterwards only queries and tomboloCommDestroy are possible; any other call, a second finalize included, is

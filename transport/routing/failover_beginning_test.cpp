@@ -14,7 +14,7 @@ namespace {
 /// Connects to peers of a build whose handshake does not say whereto further legs go.
 class OlderPeersBackend final : public channel::ControlChannelBackend {
  public:
-  explicit OlderPeersBackend(const std::string& host) : beneath_(host, 1, test::pretended_options()) {}
+  explicit OlderPeersBackend(const std::string& host) : beneath_(host, 1, test::pretended_options(8)) {}
   Carrier carrier() const noexcept override { return test::PretendedRdmaBackend::kCarrier; }
   bool resumable() const noexcept override { return true; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override {
@@ -33,6 +33,28 @@ class FailoverBeginning : public test::FailoverTest {
     pair_ = test::connect_routers(options("left", nics, queue_pairs, eager),
                                   options("right", nics, queue_pairs, eager), 77);
     ASSERT_TRUE(pair_.first && pair_.second);
+  }
+  /// Only the left end is there: the owner of the right one has not accepted, and so has said nothing.
+  std::unique_ptr<Listener> begin_alone(const RouterOptions& from, std::mt19937_64& random) {
+    std::unique_ptr<Listener> listener;
+    // Which end has proved the way first is chance.
+    for (const auto deadline = test::soon(); !listener || pair_.second;) {
+      pair_ = {};
+      Router left(from), right(options("right", 1, 8));
+      listener = right.listen();
+      const auto connecting = left.connect(Endpoint::decode(listener->endpoint().encode()), {});
+      while (!pair_.first) {
+        if (deadline.passed()) {
+          ADD_FAILURE() << "the right end was always first";
+          return nullptr;
+        }
+        if (random() % 2 == 0)
+          pair_.first = connecting->poll();
+        else if (!pair_.second)
+          pair_.second = listener->accept();
+      }
+    }
+    return listener;
   }
 };
 
@@ -80,22 +102,8 @@ TEST_F(FailoverBeginning, APortThatGoesDownRightAfterTheSetUpLosesNothing) {
 TEST_F(FailoverBeginning, AnEndMovesBeforeTheOwnerOfTheOtherHasAccepted) {
   std::mt19937_64 random(test_seed());
   for (const std::size_t device : {0u, 2u}) {
-    std::unique_ptr<Listener> listener;
-    // Which end has proved the way first is chance.
-    for (const auto deadline = test::soon(); !listener || pair_.second;) {
-      ASSERT_FALSE(deadline.passed());
-      pair_ = {};
-      Router from(options("left", 1, 8)), to(options("right", 1, 8));
-      listener = to.listen();
-      const auto connecting = from.connect(Endpoint::decode(listener->endpoint().encode()), {});
-      while (!pair_.first) {
-        ASSERT_FALSE(deadline.passed());
-        if (random() % 2 == 0)
-          pair_.first = connecting->poll();
-        else if (!pair_.second)
-          pair_.second = listener->accept();
-      }
-    }
+    const auto listener = begin_alone(options("left", 1, 8), random);
+    ASSERT_NE(listener, nullptr);
     verbs_.set_link(device, false);
     std::byte byte{};
     Request* early = left().post_send({&byte, 1});
@@ -137,9 +145,11 @@ TEST_F(FailoverBeginning, AnOlderPeerSaysWheretoInItsFirstMessage) {
   pair_ = {};
   verbs_.reset(1);
 
-  pair_ = test::connect_routers(older(), options("right"));
-  ASSERT_TRUE(pair_.first && pair_.second);
+  const auto listener = begin_alone(older(), random);
+  ASSERT_NE(listener, nullptr);
   verbs_.silence();
+  std::byte byte{};
+  left().post_send({&byte, 1});
   test::expect_in(failure_of(left()), "the peer's build says whereto in its first message alone");
 }
 
