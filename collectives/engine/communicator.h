@@ -151,8 +151,8 @@ class Communicator {
   explicit Communicator(std::unique_ptr<State> state);
 
  private:
-  /// This process's part of what split() makes: rank `rank` of `size`, which meet `at` there.
-  std::unique_ptr<State> make_child(const Rendezvous& at, int rank, int size) const;
+  /// This process's part of what split() makes of those ranks, by its own order, which meet `at` there.
+  std::unique_ptr<State> make_child(const Rendezvous& at, const std::vector<int>& ranks) const;
 
   std::unique_ptr<State> state_;
 };

@@ -89,7 +89,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::unique_ptr<State> child;
   std::optional<Error> failure;
   try {
-    if (color >= 0) child = make_child(at, own, static_cast<int>(ranks.size()));
+    if (color >= 0) child = make_child(at, ranks);
   } catch (const Error& error) {
     failure.emplace(error);
   } catch (const std::exception& error) {
@@ -128,12 +128,13 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   return child ? std::make_unique<Communicator>(std::move(child)) : nullptr;
 }
 
-std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& at, int rank,
-                                                              int size) const {
+std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& at,
+                                                              const std::vector<int>& ranks) const {
   const State& parent = *state_;
   auto child = std::make_unique<State>(parent.options);
-  child->options.identity.rank = rank;
-  child->options.identity.size = size;
+  child->options.identity.rank =
+      static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  child->options.identity.size = static_cast<int>(ranks.size());
   child->rendezvous = at;
   child->server = parent.server;
   child->router = parent.router;

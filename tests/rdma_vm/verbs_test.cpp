@@ -505,6 +505,33 @@ TEST_F(Verbs, GoesOnOverEthernetWhenALinkOfEitherEndGoesDownAndReturns) {
   }
 }
 
+TEST_F(Verbs, GoesOnOverEthernetWhenALinkGoesDownInTheFirstMoment) {
+  for (const int side : {0, 1}) {
+    const std::string nic = rdma_hosts()[side].nics[0].name;
+    auto both = with_ethernet();
+    for (RouterOptions& one : both) one.rdma = RdmaOptions();
+    {
+      Router left(both[0]), right(both[1]);
+      const auto listener = right.listen();
+      const auto connecting = left.connect(Endpoint::decode(listener->endpoint().encode()), {});
+      test::Pair pair;
+      for (const auto deadline = test::soon(); !pair.first; pair.first = connecting->poll()) {
+        ASSERT_FALSE(deadline.passed());
+        if (!pair.second) pair.second = listener->accept();
+      }
+      ASSERT_EQ(pair.first->route().transport, "rdma");
+      run("ip link set " + nic + " down");
+      for (const auto deadline = test::soon(); !pair.second; pair.second = listener->accept())
+        ASSERT_FALSE(deadline.passed());
+      exchange_through(pair, random_, 20, [] {});
+      EXPECT_EQ(pair.first->route().transport, "tcp");
+      EXPECT_EQ(pair.second->route().transport, "tcp");
+      run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
+      exchange_until_back(pair, random_, 1);
+    }
+  }
+}
+
 TEST_F(Verbs, GoesOnOverEthernetWhenTheNetworkSwallowsRoceAloneAndReturns) {
   const std::string nic = rdma_hosts()[0].nics[0].name;
   auto both = with_ethernet();
