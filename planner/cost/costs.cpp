@@ -71,7 +71,8 @@ struct RankDevice {
 bool alike(const RankDevice& one, const RankDevice& other) {
   return one.device->name == other.device->name && one.device->kind == other.device->kind &&
          one.speeds.flops_per_second == other.speeds.flops_per_second &&
-         one.speeds.memory_bytes_per_second == other.speeds.memory_bytes_per_second;
+         one.speeds.memory_bytes_per_second == other.speeds.memory_bytes_per_second &&
+         one.speeds.fp8_flops_per_second == other.speeds.fp8_flops_per_second;
 }
 
 /// The times that were measured on the slowest of these devices.
@@ -206,8 +207,10 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
       if (std::ranges::find(names, device.name) == names.end()) names.push_back(device.name);
       continue;
     }
-    const RankDevice one{&device,
-                         {view.flops_per_second(host, place.device), view.memory_speed(host, place.device)}};
+    RankDevice one{&device,
+                   {view.flops_per_second(host, place.device), view.memory_speed(host, place.device)}};
+    if (is_fp8(job.multiplies_in()))
+      one.speeds.fp8_flops_per_second = one.speeds.flops_per_second * view.fp8_speedup(host, place.device);
     memory_speed = rank == ranks.front() ? one.speeds.memory_bytes_per_second
                                          : std::min(memory_speed, one.speeds.memory_bytes_per_second);
     if (devices.empty() || !alike(devices.back(), one)) devices.push_back(one);

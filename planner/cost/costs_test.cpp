@@ -164,5 +164,37 @@ TEST(SlotCosts, NameADeviceOfUnknownSpeed) {
   }
 }
 
+TEST(SlotCosts, ProductsInFp8GoAtTheLibrarysPeakForThem) {
+  auto cluster = hosts_of_two();
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 4, 3);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model.bytes_per_value = 2;
+  const auto name = [&](const char* device, double flops) {
+    for (auto& host : cluster.hosts)
+      for (auto& one : host.devices) {
+        one.name = device;
+        one.flops_per_second = flops;
+      }
+  };
+  name("H100-SXM5-80GB", 6e14);
+  const double core = 3 * plan.job.model.attention_core_flops() / 6e14;
+  const SlotCosts bf16 = costs_of(plan, cluster, {1});
+  plan.job.precision = Precision::kFp8Hybrid;
+  const SlotCosts fp8 = costs_of(plan, cluster, {1});
+  EXPECT_NEAR(fp8.layer.forward - core, (bf16.layer.forward - core) / 2, 1e-3 * bf16.layer.forward);
+  EXPECT_EQ(fp8.head.both(), bf16.head.both()) << "the output projection stays as it is";
+  for (const auto& [device, flops, part] :
+       {std::tuple("A100-SXM4-80GB", 2e14, "no fp8 peak"), std::tuple("test", 2e14, "no fp8 peak"),
+        std::tuple("H100-SXM5-80GB", 1.5e15, "more than its peak")}) {
+    name(device, flops);
+    try {
+      costs_of(plan, cluster, {1});
+      ADD_FAILURE() << device;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

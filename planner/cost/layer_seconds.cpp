@@ -28,13 +28,31 @@ KeptBytes kept_bytes(const Model& model, bool sequence_parallel, bool fused, int
 
 }  // namespace
 
+Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows) {
+  if (!is_fp8(job.multiplies_in())) return {};
+  const Model& model = job.model;
+  const double h = model.hidden, f = model.inner(), t = tensor;
+  const double sequence = job.sequence_parallel ? t : 1;
+  // Inputs: of queries, keys and values together, and of the MLP, which are whole on every rank unless the
+  // sequence is divided; of attention's output and of the MLP's second product. Outputs are the other way
+  // round.
+  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  const double inputs = 2 * h / sequence + (h + f) / t;
+  const double outputs = 2 * h / sequence + (h * (1 + key_value) + f * (model.gated ? 2 : 1)) / t;
+  const double per_value = rows * model.context * (model.bytes_per_value + 2.0);
+  return {per_value * inputs, per_value * outputs};
+}
+
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double rows, const TensorReduce& reduce) {
   const Model& model = job.model;
   const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
   const double all_flops = model.layer_forward_flops() * rows / ranks,
                core_flops = model.attention_core_flops() * rows / ranks;
-  const double products = (all_flops - core_flops) / speed;
+  const bool fp8 = is_fp8(job.multiplies_in());
+  const double products =
+      (all_flops - core_flops) / (fp8 ? profile.products * speeds.fp8_flops_per_second : speed);
+  const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows);
   const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
   const KeptBytes kept = profile.traffic > 0 ? kept_bytes(model, job.sequence_parallel,
                                                           profile.fused_attention, group.tensor, rows)
@@ -50,7 +68,8 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
   const double reduced = job.overlap_tensor ? left_over(products) : 2 * reduce.transfer;
   const double reduced_back = job.overlap_tensor ? left_over(2 * products) : reduced;
-  const double forward = products + core + memory + reduced;
+  const double forward =
+      products + core + memory + over(converted.forward, speeds.memory_bytes_per_second) + reduced;
 
   // What the bundled trainer's attention on a GPU, and any fused one, computes again in any case is in its
   // backward pass already.
@@ -62,8 +81,8 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
     waited_again = waited;
   }
   const double weights = products + memory;
-  const double backward =
-      2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory + reduced_back + again;
+  const double backward = 2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory +
+                          over(converted.backward, speeds.memory_bytes_per_second) + reduced_back + again;
 
   double more = profile.floor_per_host * (group.hosts - 1);
   if (group.in_pipeline_over_hosts) more += profile.floor_per_pipelined_rank * ranks;

@@ -21,6 +21,7 @@ struct PassSeconds {
 struct DeviceSpeeds {
   double flops_per_second = 0;         ///< of large matrix products
   double memory_bytes_per_second = 0;  ///< 0 = unknown: what moves through memory takes no time
+  double fp8_flops_per_second = 0;     ///< as flops_per_second; for jobs that multiply in fp8
 };
 
 /// An all-reduce of one micro-batch's activations among the ranks that share a layer.
@@ -37,8 +38,18 @@ struct LayerGroup {
   bool in_pipeline_over_hosts = false;  ///< the pipeline has several stages and leaves the host
 };
 
+/// The bytes that a forward and a backward pass of one layer move through memory to convert the operands of
+/// its products to fp8, on one of the ranks that share it, for `rows` rows: each product's input, and
+/// backward the gradient of its output, is read once and written twice, as it is and transposed, since fp8
+/// products take both operands along the rows. 0 for jobs that do not multiply in fp8.
+struct Fp8Conversions {
+  double forward = 0, backward = 0;
+};
+Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows);
+
 /// The seconds of one layer for `rows` rows on each of the group's ranks. With
-///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s;
+///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s, or
+///    of those in fp8 where the job multiplies in it; then the memory traffic of fp8_conversions() is added;
 ///  * A, attention's core: 4 S^2 H FLOPs per row, half of it where attention is fused and skips what
 ///  causality
 ///    masks;
@@ -52,7 +63,8 @@ struct LayerGroup {
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double rows, const TensorReduce& reduce);
 
-/// The seconds of the output projection (2 S H V FLOPs per row, and twice that backward) and of the loss,
+/// The seconds of the output projection (2 S H V FLOPs per row, and twice that backward; never in fp8) and of
+/// the loss,
 /// whose traffic counts a third forward; backward the gradient of the input is reduced.
 PassSeconds head_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                          const LayerGroup& group, double rows, const TensorReduce& reduce);

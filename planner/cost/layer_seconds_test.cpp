@@ -190,5 +190,30 @@ TEST(SlotCosts, SharesOfLinksCountAndHopsBetweenHostsHideBehindLaunches) {
   EXPECT_NEAR(forward(launches), 100, 0.1);
 }
 
+TEST(LayerSeconds, InFp8AreFasterProductsAndWhatConvertsTheirOperands) {
+  Job job = gpt(4096, 32, 4096);
+  job.model.gated = true;
+  job.model.feed_forward = 14336;
+  job.model.kv_heads = 8;
+  ComputeProfile profile = unfused();
+  profile.fused_attention = true;
+  const DeviceSpeeds speeds{4e14, 2e12, 8e14};
+  const double tokens = 3 * 4096.0, h = 4096, f = 14336, t = 4;
+  const double products = 2 * tokens * (2.5 * h * h + 3 * h * f) / t / (0.8 * 4e14);
+  const PassSeconds plain = layer_seconds(job, profile, speeds, {4}, 3, {});
+  const PassSeconds plain_head = head_seconds(job, profile, speeds, {4}, 3, {});
+  job.precision = Precision::kFp8Hybrid;
+  const PassSeconds fp8 = layer_seconds(job, profile, speeds, {4}, 3, {});
+  // Two bytes are read and two written of each input, and of the gradient of each output.
+  const double inputs = 4 * tokens * (2 * h + (h + f) / t) / 2e12;
+  const double outputs = 4 * tokens * (2 * h + (1.5 * h + 2 * f) / t) / 2e12;
+  EXPECT_NEAR(fp8.forward, plain.forward - products / 2 + inputs, 1e-12);
+  EXPECT_NEAR(fp8.backward(), plain.backward() - products + outputs, 1e-12);
+  EXPECT_NEAR(fp8.backward_weights, plain.backward_weights - products / 2, 1e-12);
+  EXPECT_EQ(head_seconds(job, profile, speeds, {4}, 3, {}).both(), plain_head.both());
+  job.sequence_parallel = true;
+  EXPECT_NEAR(fp8_conversions(job, 4, 3).forward, 4 * tokens * (3 * h + f) / t, 1);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -68,6 +68,11 @@ std::uint64_t measured_layer(const Job& job, const HeldMemory& held, double toke
                                     (whole / (job.sequence_parallel ? tensor : 1) + divided / tensor));
 }
 
+/// Whether products keep their operands in fp8.
+bool keeps_fp8(const Job& job) {
+  return is_fp8(job.multiplies_in()) && traits(job.framework).keeps_fp8;
+}
+
 /// The bytes that Megatron-LM keeps of one layer for a micro-batch of `rows` rows.
 HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   const Model& model = job.model;
@@ -86,10 +91,14 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
   // sequence is divided. Queries, keys, values, the core's output and the inside of the MLP are divided by
   // heads and columns.
-  const double products_in = 2 * b * h, core_out = b * h, inner_out = b * model.inner();
+  // Products in fp8 keep their inputs in one byte; attention keeps its output beside that, as its own kernels
+  // need it.
+  const double operand = keeps_fp8(job) ? 1 : b;
+  const double products_in = 2 * operand * h, core_out = operand * h, inner_out = operand * model.inner();
+  const double attention_out = keeps_fp8(job) ? b * h : 0;
   const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
   const double whole = 2 * b * h + products_in + 2 * mask * h;
-  const double divided = b * h * (1 + key_value) + core_out + inner_in + inner_out;
+  const double divided = b * h * (1 + key_value) + core_out + attention_out + inner_in + inner_out;
   // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head.
   const double core = job.recompute == Recompute::kSelective
                           ? 0
@@ -223,6 +232,9 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   RankMemory memory;
   const std::uint64_t parameters = slot_parameters(plan, replica, slot);
   memory.parameters = parameters * value;
+  if (keeps_fp8(job))  // each matrix as it is and transposed
+    memory.parameters +=
+        2 * at(plan.layers_at(slot, replica)) * model.matrix_parameters(plan.stage(slot, replica).tensor);
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * static_cast<std::uint64_t>(job.optimizer_bytes());
   const HeldMemory* held = held_memory(job);

@@ -7,7 +7,9 @@
 namespace tombolo::planner {
 
 /// The bytes that a rank in `slot` of `replica`'s pipeline holds:
-///  * parameters: Model::stage_parameters of all its chunks, divided among tensor-parallel ranks
+///  * parameters: Model::stage_parameters of all its chunks, divided among tensor-parallel ranks; where a
+///    framework keeps fp8 copies, 2 bytes more for each that is in a layer's matrices: once as it is, and
+///    once transposed
 ///  * gradients: one for each, of Job::gradient_bytes()
 ///  * optimizer: 8 bytes per parameter (Adam's two moments), and 4 more for a master copy where values are
 ///    smaller than 4 bytes; of a sharded optimizer one replica's share
@@ -36,8 +38,9 @@ std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 ///    On a GPU as cuda_memory.h says
 ///  * Megatron-LM: Korthikanti et al. (arXiv 2205.05198), table 2, for GPT's shape s b h (34 + 5 a s / h)
 ///    bytes at 2 bytes per value, with the terms that tensor and sequence parallelism divide, and those that
-///    recomputation drops; other shapes term by term. What weights' gradients need: the inputs of the
-///    products
+///    recomputation drops; other shapes term by term. Where a framework keeps fp8, products keep their inputs
+///    in one byte, and attention its output in 2 beside that: 29 for 34. What weights' gradients need: the
+///    inputs of the products
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor);
 
 }  // namespace tombolo::planner

@@ -189,6 +189,27 @@ TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
   EXPECT_NEAR(layer(), sbh * (34 + core), 1);
 }
 
+TEST(Memory, InFp8KeepsOperandsInOneByteAndTwoCopiesOfEveryMatrix) {
+  Job job = megatron_job();
+  job.recompute = Recompute::kSelective;
+  job.sequence_parallel = true;
+  const RankMemory bf16 = memory_of(job, 0);
+  job.precision = Precision::kFp8Hybrid;
+  const RankMemory fp8 = memory_of(job, 0);
+  const double sbh = 2048.0 * 4 * 6144;
+  const auto layer = [&] {
+    return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
+  };
+  EXPECT_NEAR(layer(), sbh / 8 * 29, 1);
+  EXPECT_NEAR(static_cast<double>(bf16.activations - fp8.activations), 48 * sbh / 8 * 5, 48);
+  EXPECT_EQ(fp8.parameters - bf16.parameters, 48 * 2 * std::uint64_t{12} * 6144 * 6144 / 8);
+  EXPECT_EQ(fp8.optimizer, bf16.optimizer) << "the master copy is what is updated";
+  job.framework = Framework::kTorchTitan;
+  job.precision = Precision::kFp8E4m3;
+  EXPECT_EQ(memory_of(job, 0).parameters, bf16.parameters) << "it converts for each product";
+  EXPECT_NEAR(layer(), sbh / 8 * 34, 1);
+}
+
 TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
   Job job = megatron_job();
   const RankMemory counted = memory_of(job, 0);

@@ -114,6 +114,9 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.recompute != Recompute::kNone)
     add("{} recomputation: without, {}", recompute_name(job.recompute),
         changed([](Job& other) { other.recompute = Recompute::kNone; }));
+  if (is_fp8(job.multiplies_in()))
+    add("products of matrices in {}: in bf16 {}", precision_name(job.multiplies_in()),
+        changed([](Job& other) { other.precision = Precision::kBf16; }));
   if (job.schedule == Schedule::kInterleaved)
     add("schedule interleaved, {} model chunks per stage: with 1f1b {}", job.chunks,
         outcome(without_chunks(plan), plan, cluster));

@@ -43,7 +43,7 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
                            const std::string& cluster_path) {
   const Job& job = plan.job;
   const EmittedPrecision emitted = emitted_precision(plan, cluster);
-  if (emitted.precision == Precision::kFp8Hybrid || emitted.precision == Precision::kFp8E4m3)
+  if (is_fp8(emitted.precision))
     fail(Cause::kUnsupported,
          "DeepSpeed's configuration has no fp8; plan in bf16, or for Megatron-LM (--framework megatron)");
   std::string out = fmt::format(

@@ -31,7 +31,7 @@ Lacking gpu_without(const Plan& plan, const topology::ClusterFile& cluster, std:
 
 EmittedPrecision emitted_precision(const Plan& plan, const topology::ClusterFile& cluster) {
   const Precision wanted = plan.job.multiplies_in();
-  if (wanted == Precision::kFp8Hybrid || wanted == Precision::kFp8E4m3) {
+  if (is_fp8(wanted)) {
     if (const Lacking lacking = gpu_without(plan, cluster, "fp8"); !lacking.host.empty())
       fail(Cause::kUnsupported, "the plan multiplies in {}, which {} of host {} does not have; plan in bf16",
            precision_name(wanted), lacking.device, lacking.host);

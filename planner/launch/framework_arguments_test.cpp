@@ -83,11 +83,14 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
     plan.pipelines = equal_pipelines(plan.job, {{0, 2, 2}, {2, 2, 2}, {4, 2, 2}, {6, 2, 2}});
   });
   for (const Precision precision :
-       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp8Hybrid, Precision::kFp8E4m3})
+       {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp8Hybrid, Precision::kFp8E4m3}) {
+    const auto formats = traits(framework).fp8_formats;
+    if (is_fp8(precision) && std::ranges::find(formats, precision) == formats.end()) continue;
     add(llama(8), [&](Plan& plan) {
       plan.job.precision = precision;
       plan.job.fp32_gradients = precision == Precision::kBf16;
     });
+  }
   add(llama(8), [](Plan& plan) {
     plan.job.model.experts = 8;
     plan.job.model.experts_per_token = 2;

@@ -107,7 +107,9 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
            emitted.remark.empty() ? "plan in bf16 or fp32." : emitted.remark);
     case Precision::kFp8Hybrid:
     case Precision::kFp8E4m3:
-      add("--model.converters quantize.linear.float8 --quantize.linear.float8.recipe_name rowwise");
+      // The recipe multiplies in E4M3 throughout; the output projection stays as it is.
+      add("--model.converters quantize.linear.float8 --quantize.linear.float8.recipe_name rowwise "
+          "--quantize.linear.float8.filter_fqns output");
       [[fallthrough]];
     case Precision::kBf16:
       add("--training.mixed_precision_param bfloat16");

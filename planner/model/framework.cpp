@@ -23,6 +23,8 @@ constexpr std::array kAllSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBac
                                    Schedule::kZeroBubbleH1};
 constexpr std::array kAllRecomputations{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 constexpr std::array kWholeLayers{Recompute::kNone, Recompute::kFull};
+constexpr std::array kBothFp8{Precision::kFp8Hybrid, Precision::kFp8E4m3};
+constexpr std::array kFp8E4m3Alone{Precision::kFp8E4m3};
 constexpr std::array kUnsharded{Sharding::kNone};
 constexpr std::array kFirstSharding{Sharding::kNone, Sharding::kOptimizer};
 constexpr std::array kFsdp{Sharding::kNone, Sharding::kGradients, Sharding::kParameters};
@@ -49,6 +51,8 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .schedules = kMegatronSchedules,
           .recomputations = kAllRecomputations,
           .shardings = kFirstSharding,
+          .fp8_formats = kBothFp8,
+          .keeps_fp8 = true,
           .tensor_parallel = true,
           .sequence_parallel = true,
           .context_parallel = true,
@@ -81,6 +85,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .schedules = kTorchSchedules,
                                             .recomputations = kAllRecomputations,
                                             .shardings = kFsdp,
+                                            .fp8_formats = kFp8E4m3Alone,
                                             .tensor_parallel = true,
                                             .sequence_parallel = true,
                                             .context_parallel = true,
@@ -98,6 +103,8 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .schedules = kAllSchedules,
                                      .recomputations = kAllRecomputations,
                                      .shardings = kAllShardings,
+                                     .fp8_formats = kBothFp8,
+                                     .keeps_fp8 = true,
                                      .tensor_parallel = true,
                                      .sequence_parallel = true,
                                      .context_parallel = true,

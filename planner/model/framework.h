@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "planner/model/model.h"
+#include "planner/model/precision.h"
 #include "planner/model/recompute.h"
 #include "planner/model/schedule.h"
 #include "planner/model/sharding.h"
@@ -60,6 +61,10 @@ struct FrameworkTraits {
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
   std::span<const Sharding> shardings;
+  std::span<const Precision> fp8_formats = {};  ///< in which it multiplies matrices
+  /// Whether weights keep their fp8 copies for a whole step, and activations are kept in fp8 for the backward
+  /// pass, as Transformer Engine's layers do; else both are converted anew for each product.
+  bool keeps_fp8 = false;
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass

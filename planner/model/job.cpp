@@ -91,7 +91,11 @@ void Job::check() const {
   if (context_parallel != 1) not_modelled("context parallelism");
   if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
   if (sharding > Sharding::kOptimizer) not_modelled("sharded gradients and parameters");
-  if (precision == Precision::kFp8Hybrid || precision == Precision::kFp8E4m3) not_modelled("fp8");
+  if (is_fp8(multiplies_in()) && model.bytes_per_value != 2)
+    fail(Cause::kInvalidUsage,
+         "job: products in {} take their operands from values of 2 bytes, and the model's have {}; plan with "
+         "bytes=2",
+         precision_name(multiplies_in()), model.bytes_per_value);
   if (framework != Framework::kTombolo) {
     if (device != TrainerDevice::kCpu || moment_bytes != 4)
       fail(
@@ -106,6 +110,7 @@ void Job::check() const {
   if (tensor > 1) lacks("tensor parallelism");
   if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
   if (sharded()) lacks("sharded optimizer");
+  if (is_fp8(multiplies_in())) lacks("products in fp8");
   if (blocking_sends) lacks("blocking sends");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

@@ -113,6 +113,11 @@ TEST(Job, CheckNamesWhatContradicts) {
                  }));
   expect_refused("moments of 2 bytes on device cpu", tombolo([](Job& job) { job.moment_bytes = 2; }));
   expect_refused("are the bundled trainer's", [](Job& job) { job.device = TrainerDevice::kCuda; });
+  expect_refused("products in fp8-hybrid take", [](Job& job) { job.precision = Precision::kFp8Hybrid; });
+  expect_refused("no products in fp8", tombolo([](Job& job) {
+                   job.model.bytes_per_value = 2;
+                   job.precision = Precision::kFp8E4m3;
+                 }));
   expect_refused("no sharded optimizer", tombolo([](Job& job) { job.sharding = Sharding::kOptimizer; }));
   expect_refused("no blocking sends", tombolo([](Job& job) { job.blocking_sends = true; }));
 }

@@ -51,6 +51,8 @@ struct Model {
   /// Parameters of a pipeline stage: its layers; the embeddings on the first; the final norm and the output
   /// projection on the last, which is not held twice where it is tied and the stage is also the first.
   std::uint64_t stage_parameters(int stage_layers, bool first, bool last, int tensor = 1) const noexcept;
+  /// Those of layer_parameters() that are in matrices.
+  std::uint64_t matrix_parameters(int tensor = 1) const noexcept;
   /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix and 4 S^2 H for attention (causal
   /// or not), with the defaults 24 S H^2 + 4 S^2 H; backward is twice that.
   double layer_forward_flops() const noexcept;
@@ -64,9 +66,6 @@ struct Model {
   void check() const;
 
   friend bool operator==(const Model&, const Model&) = default;
-
- private:
-  std::uint64_t matrix_parameters(int tensor) const noexcept;
 };
 
 /// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,

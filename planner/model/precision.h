@@ -20,4 +20,9 @@ enum class Precision {
 std::string_view precision_name(Precision precision) noexcept;
 std::optional<Precision> precision_from_name(std::string_view name) noexcept;
 
+/// Whether matrices are multiplied in one of fp8's formats.
+constexpr bool is_fp8(Precision precision) noexcept {
+  return precision == Precision::kFp8Hybrid || precision == Precision::kFp8E4m3;
+}
+
 }  // namespace tombolo::planner

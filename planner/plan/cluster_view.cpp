@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "planner/model/index.h"
+#include "topology/files/library.h"
 
 namespace tombolo::planner {
 
@@ -233,6 +234,32 @@ double ClusterView::flops_per_second(int host_index, int index) const {
          "probe) or declare it",
          cluster_.source, index, host(host_index).name);
   return speed;
+}
+
+double ClusterView::fp8_speedup(int host_index, int index) const {
+  const topology::Device& one = device(host_index, index);
+  const auto [entry, added] = peaks_.try_emplace(one.name);
+  Peaks& peaks = entry->second;
+  if (added) {
+    const topology::Library library = topology::Library::load();
+    if (const auto known = library.device_names.find(one.name)) {
+      const topology::LibraryDevice& found = library.devices[*known];
+      peaks = {found.peak("fp8"), found.peak(found.usual_dtype())};
+    }
+  }
+  if (peaks.fp8 <= 0)
+    fail(Cause::kInvalidUsage,
+         "the library has no fp8 peak of device {} of host {} ({}), so products in fp8 cannot be timed; plan "
+         "in "
+         "bf16, or without that device",
+         index, host(host_index).name, one.name);
+  if (flops_per_second(host_index, index) > peaks.usual)
+    fail(Cause::kInvalidUsage,
+         "{}: device {} of host {} ({}) attains {:.4g} FLOP/s, more than its peak of {:.4g} without fp8; a "
+         "plan in "
+         "fp8 needs what it attains in bf16",
+         cluster_.source, index, host(host_index).name, one.name, one.flops_per_second, peaks.usual);
+  return peaks.fp8 / peaks.usual;
 }
 
 double ClusterView::memory_speed(int host_index, int index) const {

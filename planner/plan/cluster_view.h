@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -93,6 +94,10 @@ class ClusterView {
   double ingress(int host, int nic) const { return links_.ingress(host, nic); }
   /// Attained FLOP/s. Throws kInvalidUsage where it is unknown, saying how to find out.
   double flops_per_second(int host, int device) const;
+  /// How many times as fast a device multiplies in fp8 as at flops_per_second(): by the library's peaks of
+  /// the two types, of which the same share is taken to be attained. Throws kInvalidUsage where the library
+  /// does not know the device, where it has no fp8, and where flops_per_second() is beyond its peak without.
+  double fp8_speedup(int host, int device) const;
   /// Attained bytes/s of a device's memory; 0 = unknown.
   double memory_speed(int host, int device) const;
   /// Whether the host's devices run on the cluster file's shared processor.
@@ -129,6 +134,11 @@ class ClusterView {
   topology::LinkTable links_;
   std::vector<SharedEnds> shared_;                                    // by shared link
   mutable std::unordered_map<HostPair, Path, HostPair::Hash> paths_;  // found so far
+  /// The library's peaks of a device in fp8, and in the type that training usually takes; 0 = unknown.
+  struct Peaks {
+    double fp8 = 0, usual = 0;
+  };
+  mutable std::map<std::string, Peaks> peaks_;  // by name, of those that were asked for
 };
 
 }  // namespace tombolo::planner

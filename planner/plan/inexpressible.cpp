@@ -64,6 +64,9 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
   if (!contains(can.shardings, job.sharding) && job.data != 1)
     lacks(fmt::format("sharding of {} alone", sharding_name(job.sharding)));
+  if (const Precision precision = job.multiplies_in();
+      is_fp8(precision) && !contains(can.fp8_formats, precision))
+    lacks(fmt::format("products in {}", precision_name(precision)));
   if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
   if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
   if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");

@@ -66,5 +66,18 @@ TEST(Inexpressible, NodesWhoseRanksAreNotInARow) {
   EXPECT_EQ(inexpressible(by_neither, Framework::kTombolo), Sentences{});
 }
 
+TEST(Inexpressible, NamesFormatsOfFp8) {
+  Plan plan = two_by_two();
+  plan.job.model.bytes_per_value = 2;
+  plan.job.precision = Precision::kFp8Hybrid;
+  for (const Framework one : {Framework::kMegatron, Framework::kNeMo, Framework::kAny})
+    EXPECT_EQ(inexpressible(plan, one), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            Sentences{"torchtitan has no products in fp8-hybrid"});
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{"DeepSpeed has no products in fp8-hybrid"});
+  plan.job.precision = Precision::kFp8E4m3;
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan), Sentences{});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

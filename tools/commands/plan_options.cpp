@@ -34,13 +34,15 @@ void set_device(const PlanOptions& options, const topology::ClusterFile& cluster
     fail(Cause::kInvalidUsage, "--device and --moments are the bundled trainer's (--framework tombolo)");
   }
   if (!options.dtype.empty()) {
-    const bool half = options.dtype == "bf16";
-    if (half && job.framework == planner::Framework::kTombolo && !job.on_cuda())
+    if (options.dtype == "bf16" && job.framework == planner::Framework::kTombolo && !job.on_cuda())
       fail(Cause::kInvalidUsage,
            "--dtype bf16 with --device cpu: there it is how products are computed, and all that is kept or "
            "sent "
            "is fp32; plan without it, and give it to tombolo train");
-    job.model.bytes_per_value = half ? 2 : 4;
+    job.model.bytes_per_value = options.dtype == "fp32" ? 4 : 2;
+    if (const auto precision = planner::precision_from_name(options.dtype);
+        precision && planner::is_fp8(*precision))
+      job.precision = precision;
   }
   if (options.moments == "bf16") job.moment_bytes = 2;
   if (!options.reserve.empty())
@@ -68,7 +70,8 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
     return because(by_model, "since the bundled trainer has GPT-2's shape alone");
   const bool beyond = options.tensor > 1 || options.chunks > 1 ||
                       (!options.schedule.empty() && options.schedule != "1f1b") ||
-                      options.shard_optimizer.value_or(false) || options.sequence_parallel.value_or(false);
+                      options.shard_optimizer.value_or(false) || options.sequence_parallel.value_or(false) ||
+                      options.dtype.starts_with("fp8");
   if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
@@ -154,10 +157,11 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
          "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
          "the cluster file has GPUs alone")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--dtype", options.dtype,
-                 "fp32 or bf16: bytes of activations and of the parameters that products read; default: the "
-                 "model's")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option(
+         "--dtype", options.dtype,
+         "fp32 or bf16: bytes of activations and of the parameters that products read; fp8-hybrid or "
+         "fp8-e4m3: as bf16, and layers' products in fp8, where the framework can; default: the model's")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp8-hybrid", "fp8-e4m3"}));
   app.add_option("--moments", options.moments,
                  "tombolo on cuda: fp32 (default) or bf16, in which the optimizer's moments are kept")
       ->check(CLI::IsMember({"fp32", "bf16"}));

@@ -226,6 +226,35 @@ TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
 }
 
+TEST_F(PlanCommand, PlansInFp8WhereTheGpusHaveIt) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto plan = [&](const char* device, const std::string& dtype, std::vector<std::string> more) {
+    for (auto& host : cluster.hosts)
+      for (auto& one : host.devices) {
+        one.kind = topology::DeviceKind::kGpu;
+        one.name = device;
+        one.flops_per_second = 1e12;
+      }
+    cluster.save(file("cluster.json"));
+    more.insert(more.begin(),
+                {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--dtype", dtype, "--pipeline",
+                 "1", "--model", "layers=8,hidden=4096,heads=32,context=512,vocabulary=256,gated=yes"});
+    return run(more);
+  };
+  ASSERT_EQ(plan("H100-SXM5-80GB", "fp8-hybrid", {"--json"}), kExitOk) << err_;
+  const Json fp8 = Json::parse(out_);
+  EXPECT_EQ(fp8.at("job").at("precision"), "fp8-hybrid");
+  EXPECT_EQ(fp8.at("model").at("bytes_per_value"), 2);
+  ASSERT_EQ(plan("H100-SXM5-80GB", "bf16", {"--json"}), kExitOk) << err_;
+  const auto seconds = [](const Json& one) { return one.at("prediction").at("step_seconds").get<double>(); };
+  EXPECT_LT(seconds(fp8), seconds(Json::parse(out_)));
+  ASSERT_EQ(plan("H100-SXM5-80GB", "fp8-hybrid", {}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, ", products in fp8-hybrid");
+  EXPECT_MENTIONS(out_, "products of matrices in fp8-hybrid: in bf16 a step would take");
+  EXPECT_NE(plan("A100-SXM4-80GB", "fp8-hybrid", {"--json"}), kExitOk);
+  EXPECT_MENTIONS(err_, "no fp8 peak of device");
+}
+
 TEST_F(PlanCommand, TakesTheFastestWhereNothingElseIsToCount) {
   const auto plan = [&](const std::string& percent) {
     EXPECT_EQ(run_plan({"--within", percent, "--json"}), kExitOk) << err_;

@@ -145,6 +145,8 @@ std::string choices_text(const Plan& plan) {
     text += fmt::format(", schedule {}", planner::schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.sharded()) text += fmt::format(", sharded {}", planner::sharding_name(job.sharding));
+  if (planner::is_fp8(job.multiplies_in()))
+    text += fmt::format(", products in {}", planner::precision_name(job.multiplies_in()));
   if (job.recompute != planner::Recompute::kNone)
     text += fmt::format(", recomputing {}", planner::recompute_name(job.recompute));
   if (job.on_cuda())
