@@ -7,6 +7,7 @@
 #include "planner/cost/collective.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/model/replica_exchange.h"
 
 namespace tombolo::planner {
 
@@ -245,8 +246,11 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     // Both frameworks clear the gradients before the step and read them for the norm.
     const double gradient = job.gradient_bytes(), update = update_bytes(job);
     const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
-    const double share = job.sharded() ? plan.data_size() : 1;
-    costs.optimizer += parameters * (2 * gradient + update / share) / memory_speed;
+    const double replicas = plan.data_size(), share = job.sharded() ? replicas : 1;
+    const bool sums_share =
+        replica_exchange(job.framework, job.sharding, slots).reduction == GradientReduction::kEachMicroBatch;
+    costs.optimizer +=
+        parameters * (2 * gradient / (sums_share ? replicas : 1) + update / share) / memory_speed;
   }
   return costs;
 }

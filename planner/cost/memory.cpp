@@ -4,6 +4,7 @@
 
 #include "planner/cost/cuda_memory.h"
 #include "planner/model/index.h"
+#include "planner/model/replica_exchange.h"
 #include "planner/model/schedule.h"
 
 namespace tombolo::planner {
@@ -166,6 +167,49 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   return held;
 }
 
+/// The parameters of two layers of a slot that are whole at once, the one that computes and the next: two
+/// equal ones, or one and the embedding or the head.
+std::uint64_t two_layers(const Plan& plan, int replica, int slot) {
+  const Job& job = plan.job;
+  const int tensor = plan.stage(slot, replica).tensor;
+  std::uint64_t layer = 0;
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const Stage& stage = plan.stages(replica)[at(chunk * plan.pipeline_size(replica) + slot)];
+    for (int index = stage.first_layer; index < stage.first_layer + stage.layers; ++index) {
+      layer = std::max(layer, job.layer_parameters(index, 1, tensor));
+      if (!job.profile) break;  // all are alike
+    }
+  }
+  std::uint64_t next = layer;
+  if (slot == 0) next = std::max(next, job.embedding_parameters(tensor));
+  if (slot + 1 == plan.pipeline_size(replica))
+    next = std::max(next, job.model.stage_parameters(0, false, true, tensor));
+  return std::min(layer + next, slot_parameters(plan, replica, slot));
+}
+
+/// Leaves of what a rank holds its share among the replicas, and adds what is whole for a while.
+void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& memory) {
+  const Job& job = plan.job;
+  const auto replicas = static_cast<std::uint64_t>(plan.data_size());
+  const auto divide = [&](std::uint64_t& bytes) { bytes = (bytes + replicas - 1) / replicas; };
+  const ReplicaExchange exchange = replica_exchange(job.framework, job.sharding, plan.pipeline_size(replica));
+  const std::uint64_t parameters = slot_parameters(plan, replica, slot);
+  if (exchange.gather == ParameterGather::kEachPass) {
+    memory.buffers += two_layers(plan, replica, slot) * static_cast<std::uint64_t>(job.model.bytes_per_value);
+    if (traits(job.framework).fully_shards && job.model.bytes_per_value < 4) {
+      // Its shards of the parameters are the master copies.
+      memory.parameters = 4 * parameters;
+      memory.optimizer -= 4 * parameters;
+    }
+    divide(memory.parameters);
+  }
+  if (exchange.reduction == GradientReduction::kEachMicroBatch) {
+    divide(memory.gradients);
+    memory.buffers += two_layers(plan, replica, slot) * static_cast<std::uint64_t>(job.gradient_bytes());
+  }
+  divide(memory.optimizer);
+}
+
 /// A number of bytes that no device will have, and that is still far from the limit of 64 bits.
 constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
 
@@ -232,17 +276,17 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   RankMemory memory;
   const std::uint64_t parameters = slot_parameters(plan, replica, slot);
   memory.parameters = parameters * value;
-  if (keeps_fp8(job))  // each matrix as it is and transposed
-    memory.parameters +=
-        2 * at(plan.layers_at(slot, replica)) * model.matrix_parameters(plan.stage(slot, replica).tensor);
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * static_cast<std::uint64_t>(job.optimizer_bytes());
   const HeldMemory* held = held_memory(job);
   if (held != nullptr)
     memory.gradients += static_cast<std::uint64_t>(held->gradient_bytes * static_cast<double>(parameters));
-  if (job.sharded()) {
-    const auto shares = static_cast<std::uint64_t>(plan.data_size());
-    memory.optimizer = (memory.optimizer + shares - 1) / shares;
+  if (job.sharded() && plan.data_size() > 1) divide_among_replicas(plan, replica, slot, memory);
+  if (keeps_fp8(job)) {  // each matrix as it is and transposed
+    const bool dropped =
+        replica_exchange(job.framework, job.sharding, slots).gather == ParameterGather::kEachPass;
+    const int layers = dropped ? std::min(2, plan.layers_at(slot, replica)) : plan.layers_at(slot, replica);
+    memory.parameters += 2 * at(layers) * model.matrix_parameters(plan.stage(slot, replica).tensor);
   }
 
   std::vector<HeldBytes> chunks;

@@ -12,7 +12,11 @@ namespace tombolo::planner {
 ///    once transposed
 ///  * gradients: one for each, of Job::gradient_bytes()
 ///  * optimizer: 8 bytes per parameter (Adam's two moments), and 4 more for a master copy where values are
-///    smaller than 4 bytes; of a sharded optimizer one replica's share
+///    smaller than 4 bytes
+///  * of what replicas share (replica_exchange.h) one replica's part of these. Buffers then hold whole what
+///  is
+///    used of it at once: of parameters two layers, one that computes and the next, which is gathered; of
+///    gradients two, one that is computed and one that is scattered
 ///  * activations: the most that its operations, in their order, hold at once: what the backward pass needs
 ///    of each chunk, and where the last layers are, of the final norm and the logits
 ///  * buffers: the bundled trainer's, what one backward pass works in, what it computes again of one layer,

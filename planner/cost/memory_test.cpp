@@ -259,5 +259,62 @@ TEST(Memory, InterleavingHoldsMoreThanPlain1F1B) {
   EXPECT_EQ(memory_of(job, 1).activations, plain / 3 * 16);
 }
 
+// ZeRO (arXiv 1910.02054), figure 1: 7.5 billion parameters, 64 replicas, 2 bytes of parameter and of
+// gradient and 12 of optimizer take 120 GB, 31.4, 16.6 and 1.9.
+TEST(Memory, OfShardedStatesIsWhatTheZeroPaperSays) {
+  Job job = gpt2_job();
+  job.framework = Framework::kDeepSpeed;
+  job.fp32_gradients = false;
+  job.model.bytes_per_value = 2;
+  job.pipeline = 1;
+  job.data = 64;
+  job.global_batch = 64;
+  const auto gigabytes = [&](Sharding sharding) {
+    job.sharding = sharding;
+    const RankMemory memory = memory_of(job, 0);
+    return 7.5 * static_cast<double>(memory.parameters + memory.gradients + memory.optimizer) /
+           static_cast<double>(job.model.parameters());
+  };
+  EXPECT_NEAR(gigabytes(Sharding::kNone), 120, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::kOptimizer), 31.4, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::kGradients), 16.6, 0.05);
+  EXPECT_NEAR(gigabytes(Sharding::kParameters), 1.9, 0.05);
+}
+
+TEST(Memory, OfSharedParametersHoldsTwoLayersWhole) {
+  Job job = gpt2_job();
+  job.framework = Framework::kDeepSpeed;
+  job.model.bytes_per_value = 2;
+  job.model.tied_embeddings = false;
+  job.pipeline = 1;
+  job.data = 4;
+  const RankMemory whole = memory_of(job, 0);
+  job.sharding = Sharding::kParameters;
+  const RankMemory divided = memory_of(job, 0);
+  // The embedding is larger than a layer. Parameters have 2 bytes and gradients 4.
+  const std::uint64_t two = job.model.layer_parameters() + job.model.embedding_parameters();
+  EXPECT_EQ(divided.buffers - whole.buffers, two * (2 + 4));
+  EXPECT_EQ(divided.activations, whole.activations);
+  EXPECT_EQ(divided.parameters, (whole.parameters + 3) / 4);
+  EXPECT_EQ(divided.gradients, (whole.gradients + 3) / 4);
+  // FSDP's shards are the master copies: 4 bytes in place of 2, and moments alone beside them.
+  job.framework = Framework::kTorchTitan;
+  const RankMemory fsdp = memory_of(job, 0);
+  EXPECT_EQ(fsdp.parameters, whole.parameters * 2 / 4);
+  EXPECT_EQ(fsdp.optimizer, whole.parameters * 4 / 4);
+  EXPECT_EQ(fsdp.buffers, divided.buffers);
+  // Kept from forward to backward, parameters are whole and gradients divided; with stages both are whole.
+  job.sharding = Sharding::kGradients;
+  const RankMemory kept = memory_of(job, 0);
+  EXPECT_EQ(kept.parameters, whole.parameters);
+  EXPECT_EQ(kept.gradients, divided.gradients);
+  EXPECT_EQ(kept.optimizer, divided.optimizer);
+  job.pipeline = 2;
+  const RankMemory staged = memory_of(job, 0);
+  job.sharding = Sharding::kNone;
+  EXPECT_EQ(staged.gradients, memory_of(job, 0).gradients);
+  EXPECT_LT(staged.optimizer, memory_of(job, 0).optimizer);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

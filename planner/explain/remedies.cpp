@@ -19,6 +19,11 @@ struct Remedy {
   int copies = 1;  // of every rank
 };
 
+/// The sharding of the job's framework that divides most.
+Sharding most_sharding(const Job& job) {
+  return std::ranges::max(traits(job.framework).shardings);
+}
+
 /// The first layout that fits with the change; nothing where none does.
 std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, Job job,
                            const Remedy& remedy) {
@@ -30,7 +35,7 @@ std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, J
   options.savings = savings_of(context.options, job);
   for (Saving& saving : options.savings) {
     if (remedy.recompute) saving.recompute = Recompute::kFull;
-    if (remedy.shard) saving.sharding = Sharding::kOptimizer;
+    if (remedy.shard) saving.sharding = most_sharding(job);
   }
   std::vector<LauncherSlot> slots;
   for (const LauncherSlot& slot : context.launcher_slots) slots.insert(slots.end(), at(remedy.copies), slot);
@@ -43,7 +48,10 @@ std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, J
 std::string remedy_text(const SearchContext& context, const Remedy& remedy, const Job& job) {
   std::vector<std::string> words;
   if (remedy.recompute) words.push_back("full recomputation (--recompute full)");
-  if (remedy.shard) words.push_back("a sharded optimizer (--shard-optimizer)");
+  if (remedy.shard)
+    words.push_back(most_sharding(job) == Sharding::kOptimizer
+                        ? "a sharded optimizer (--shard-optimizer)"
+                        : fmt::format("sharded {0} (--sharding {0})", sharding_name(most_sharding(job))));
   std::string text;
   if (remedy.copies > 1)
     text = fmt::format("on {} ranks of the same kind", at(remedy.copies) * context.launcher_slots.size());
@@ -74,9 +82,7 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
   const bool may_recompute =
       std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
   const bool may_shard =
-      std::ranges::find(traits(job.framework).shardings, Sharding::kOptimizer) !=
-          traits(job.framework).shardings.end() &&
-      std::ranges::none_of(tried, [](const Saving& one) { return one.sharding != Sharding::kNone; });
+      std::ranges::none_of(tried, [&](const Saving& one) { return one.sharding == most_sharding(job); });
   // Each is tried by itself, so that the message can name both.
   const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
   const bool sharded = may_shard && helps({.layout = true, .shard = true});
@@ -101,7 +107,7 @@ std::string layout_text(const Job& job) {
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.recompute != Recompute::kNone)
     text += fmt::format(", recomputing {}", recompute_name(job.recompute));
-  if (job.sharded()) text += ", sharded optimizer";
+  if (job.sharded()) text += fmt::format(", sharded {}", sharding_name(job.sharding));
   return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
 }
 

@@ -44,9 +44,10 @@ double bytes_of(const Plan& plan, const Piece& piece) {
     const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
-  double optimizer = job.optimizer_bytes();
+  double optimizer = job.optimizer_bytes(), value = model.bytes_per_value;
   if (job.sharded()) optimizer /= plan.data_size();
-  return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
+  if (job.sharding == Sharding::kParameters) value /= plan.data_size();
+  return static_cast<double>(parameters) * (value + optimizer);
 }
 
 /// The hosts that hold each layer, whatever their share of it.

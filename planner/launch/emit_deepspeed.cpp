@@ -26,7 +26,8 @@ Json configuration(const Plan& plan, const EmittedPrecision& emitted) {
   if (job.model.bytes_per_value == 2)
     config["data_types"]["grad_accum_dtype"] =
         job.fp32_gradients ? "fp32" : precision_name(emitted.precision);
-  config["zero_optimization"]["stage"] = job.sharded() && plan.data_size() > 1 ? 1 : 0;
+  // The stages of ZeRO are numbered in the order of Sharding.
+  config["zero_optimization"]["stage"] = plan.data_size() > 1 ? static_cast<int>(job.sharding) : 0;
   if (job.sharded() && plan.data_size() > 1)
     config["zero_optimization"]["overlap_comm"] = job.overlap_gradients;
   if (job.recompute != Recompute::kNone) {
@@ -56,9 +57,15 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
   std::vector<int> layers;
   for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
   const bool even = std::ranges::all_of(layers, [&](int count) { return count == layers.front(); });
-  out += fmt::format("#\n# In the program: PipelineModule(num_stages={}, partition_method=\"{}\"{}).\n",
-                     plan.pipeline_size(), even ? "uniform" : "parameters",
-                     job.recompute == Recompute::kNone ? "" : ", activation_checkpoint_interval=1");
+  if (job.sharding > Sharding::kOptimizer)
+    out += fmt::format(
+        "#\n# In the program: the model by itself, for PipelineModule does not shard {}{}.\n",
+        sharding_name(job.sharding),
+        job.recompute == Recompute::kNone ? "" : ", with deepspeed.checkpointing around each layer");
+  else
+    out += fmt::format("#\n# In the program: PipelineModule(num_stages={}, partition_method=\"{}\"{}).\n",
+                       plan.pipeline_size(), even ? "uniform" : "parameters",
+                       job.recompute == Recompute::kNone ? "" : ", activation_checkpoint_interval=1");
   if (!even)
     out += fmt::format(
         "# NOT EXPRESSIBLE: layers per stage {}; PipelineModule has no list of them. Its nearest method "

@@ -40,5 +40,18 @@ TEST_F(EmitDeepSpeed, DeepSpeedNamesWhatItCannotExpress) {
   EXPECT_THROW(emit(Launcher::kDeepSpeed, plan), Error);
 }
 
+TEST_F(EmitDeepSpeed, DeepSpeedShardsGradientsAndParametersWithoutPipelineModule) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 1, 4, 4);
+  plan.job.framework = Framework::kDeepSpeed;
+  for (const auto& [sharding, stage] :
+       {std::pair(Sharding::kGradients, "\"stage\": 2"), std::pair(Sharding::kParameters, "\"stage\": 3")}) {
+    plan.job.sharding = sharding;
+    const std::string script = emit(Launcher::kDeepSpeed, plan);
+    EXPECT_MENTIONS(script, stage);
+    EXPECT_MENTIONS(script, "In the program: the model by itself");
+    EXPECT_SILENT_ON(script, "PipelineModule(");
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -68,7 +68,7 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
   add(llama(8), [](Plan& plan) {
     plan.job.sequence_parallel = plan.job.overlap_tensor = plan.job.overlap_parameters = true;
     plan.job.sharding =
-        plan.job.framework == Framework::kTorchTitan ? Sharding::kParameters : Sharding::kOptimizer;
+        plan.job.framework == Framework::kTorchTitan ? Sharding::kGradients : Sharding::kOptimizer;
     plan.job.recompute = Recompute::kSelective;
   });
   add(llama(8), [](Plan& plan) {
@@ -217,6 +217,20 @@ TEST(FrameworkArguments, SaysTorchTitansStagesByWhatTheFirstAndTheLastLack) {
   three.job.framework = Framework::kTorchTitan;
   three.pipelines = equal_pipelines(three.job, to_stages({4, 2, 4}));
   EXPECT_THROW(emit(Launcher::kTorchTitan, three, cluster_of("H100-SXM5-80GB"), "/cluster.json"), Error);
+}
+
+TEST(FrameworkArguments, TellsTorchTitanWhenToDropParameters) {
+  Plan plan = simple_plan(llama(8), {"a0", "a0", "a0", "a0"}, 1, 4, 4);
+  plan.job.framework = Framework::kTorchTitan;
+  for (const auto& [sharding, when] :
+       {std::pair(Sharding::kGradients, "never"), std::pair(Sharding::kParameters, "always")}) {
+    plan.job.sharding = sharding;
+    const std::string script =
+        emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
+    EXPECT_MENTIONS(script, fmt::format("--parallelism.fsdp_reshard_after_forward {}", when));
+    EXPECT_MENTIONS(script, "--parallelism.data_parallel_shard_degree 4");
+    EXPECT_EQ(unknown_options(program_arguments(script), "torchtitan"), "");
+  }
 }
 
 TEST(FrameworkArguments, KnowsTorchTitansModelsByTheirShape) {

@@ -28,6 +28,7 @@ constexpr std::array kFp8E4m3Alone{Precision::kFp8E4m3};
 constexpr std::array kUnsharded{Sharding::kNone};
 constexpr std::array kFirstSharding{Sharding::kNone, Sharding::kOptimizer};
 constexpr std::array kFsdp{Sharding::kNone, Sharding::kGradients, Sharding::kParameters};
+constexpr std::array kStagedFsdp{Sharding::kNone, Sharding::kGradients};
 constexpr std::array kAllShardings{Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients,
                                    Sharding::kParameters};
 
@@ -39,6 +40,7 @@ constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
                                          .schedules = kPlainSchedule,
                                          .recomputations = kAllRecomputations,
                                          .shardings = kUnsharded,
+                                         .staged_shardings = kUnsharded,
                                          .nics = NicUse::kFirst};
 
 constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title,
@@ -51,6 +53,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .schedules = kMegatronSchedules,
           .recomputations = kAllRecomputations,
           .shardings = kFirstSharding,
+          .staged_shardings = kFirstSharding,
           .fp8_formats = kBothFp8,
           .keeps_fp8 = true,
           .tensor_parallel = true,
@@ -64,7 +67,7 @@ constexpr FrameworkTraits kMegatronTraits =
     megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0");
 constexpr FrameworkTraits kNeMoTraits = megatron_core(Framework::kNeMo, "NeMo", "v2.4.0");
 
-/// Its pipeline engine: with stages it shards the optimizer at most.
+/// With stages it is its pipeline engine, which shards the optimizer at most.
 constexpr FrameworkTraits kDeepSpeedTraits{
     .framework = Framework::kDeepSpeed,
     .title = "DeepSpeed",
@@ -72,12 +75,15 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .uneven_layers = true,
     .schedules = kPlainSchedule,
     .recomputations = kWholeLayers,
-    .shardings = kFirstSharding,
+    .shardings = kAllShardings,
+    .staged_shardings = kFirstSharding,
     .tensor_parallel = true,
     .blocking_sends = true,
     .boundary = BoundaryTransfer::kPartitionedGathered,
     .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
 
+/// With stages, torch's pipelines keep what was gathered until the last micro-batch is over, so that
+/// parameters are not dropped between passes.
 constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .title = "torchtitan",
                                             .release = "v0.2.2",
@@ -85,6 +91,8 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .schedules = kTorchSchedules,
                                             .recomputations = kAllRecomputations,
                                             .shardings = kFsdp,
+                                            .staged_shardings = kStagedFsdp,
+                                            .fully_shards = true,
                                             .fp8_formats = kFp8E4m3Alone,
                                             .tensor_parallel = true,
                                             .sequence_parallel = true,
@@ -103,6 +111,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .schedules = kAllSchedules,
                                      .recomputations = kAllRecomputations,
                                      .shardings = kAllShardings,
+                                     .staged_shardings = kAllShardings,
                                      .fp8_formats = kBothFp8,
                                      .keeps_fp8 = true,
                                      .tensor_parallel = true,

@@ -61,6 +61,10 @@ struct FrameworkTraits {
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
   std::span<const Sharding> shardings;
+  std::span<const Sharding> staged_shardings;  ///< of these, what it has with several stages
+  /// Whether sharded gradients come with parameters that are sharded between passes, as FSDP keeps them,
+  /// whose shards are then the optimizer's master copies.
+  bool fully_shards = false;
   std::span<const Precision> fp8_formats = {};  ///< in which it multiplies matrices
   /// Whether weights keep their fp8 copies for a whole step, and activations are kept in fp8 for the backward
   /// pass, as Transformer Engine's layers do; else both are converted anew for each product.

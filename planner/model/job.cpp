@@ -32,9 +32,8 @@ std::vector<Saving> savings_of(const Job& job) {
   const FrameworkTraits& can = traits(job.framework);
   for (const Recompute recompute : can.recomputations) {
     if (recompute == Recompute::kSelective && job.on_cuda()) continue;
-    for (const Sharding sharding : can.shardings)
-      if (sharding <= Sharding::kOptimizer)
-        all.push_back({recompute, sharding});  // the rest has no costs yet
+    for (const Sharding sharding : job.pipeline > 1 ? can.staged_shardings : can.shardings)
+      all.push_back({recompute, sharding});
   }
   return all;
 }
@@ -90,7 +89,6 @@ void Job::check() const {
   };
   if (context_parallel != 1) not_modelled("context parallelism");
   if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
-  if (sharding > Sharding::kOptimizer) not_modelled("sharded gradients and parameters");
   if (is_fp8(multiplies_in()) && model.bytes_per_value != 2)
     fail(Cause::kInvalidUsage,
          "job: products in {} take their operands from values of 2 bytes, and the model's have {}; plan with "

@@ -110,10 +110,11 @@ struct Job {
   void check() const;
 };
 
-/// Everything that the job's framework can do on its device to save memory, ordered by cost. Sharding the
-/// optimizer's state comes before computing again, because it only sends in two parts what is sent in any
-/// case. The bundled trainer's attention on a GPU never keeps its weights, so that there is nothing to
-/// recompute selectively.
+/// Everything that the job's framework can do on its device to save memory, with the job's number of stages
+/// where that is fixed, ordered by cost. Sharding comes before computing again: that of the optimizer's state
+/// only sends in two parts what is sent in any case, and what the others send more goes beside the passes.
+/// The bundled trainer's attention on a GPU never keeps its weights, so that there is nothing to recompute
+/// selectively.
 std::vector<Saving> savings_of(const Job& job);
 
 }  // namespace tombolo::planner

@@ -63,7 +63,10 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (!contains(can.recomputations, job.recompute))
     lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
   if (!contains(can.shardings, job.sharding) && job.data != 1)
-    lacks(fmt::format("sharding of {} alone", sharding_name(job.sharding)));
+    lacks(fmt::format("sharding of {}{}", sharding_name(job.sharding),
+                      job.sharding == Sharding::kOptimizer ? " alone" : ""));
+  else if (job.pipeline > 1 && !contains(can.staged_shardings, job.sharding) && job.data != 1)
+    lacks(fmt::format("sharding of {} with several stages", sharding_name(job.sharding)));
   if (const Precision precision = job.multiplies_in();
       is_fp8(precision) && !contains(can.fp8_formats, precision))
     lacks(fmt::format("products in {}", precision_name(precision)));
@@ -89,9 +92,14 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
         if (!same(stage, plan.pipelines.front().stages.front())) return false;
     return true;
   };
-  if (!can.uneven_replicas && std::any_of(plan.pipelines.begin(), plan.pipelines.end(),
-                                          [&](const auto& one) { return one != plan.pipelines.front(); }))
-    lacks("replicas that differ in stages or rows");
+  if (std::any_of(plan.pipelines.begin(), plan.pipelines.end(),
+                  [&](const auto& one) { return one != plan.pipelines.front(); })) {
+    if (!can.uneven_replicas)
+      lacks("replicas that differ in stages or rows");
+    else if (plan.job.sharding > Sharding::kOptimizer)
+      lacks(fmt::format("sharding of {} among replicas that differ in stages or rows",
+                        sharding_name(plan.job.sharding)));
+  }
   if (!can.tensor_degree_per_stage &&
       !alike([](const Stage& a, const Stage& b) { return a.tensor == b.tensor; }))
     lacks("stages that are shared by different numbers of ranks");
@@ -104,6 +112,7 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
               : "order of ranks but by stage, in which some node's are not in a row");
   Job job = plan.job;
   job.data = plan.data_size();
+  job.pipeline = plan.pipeline_size();
   for (std::string& sentence : inexpressible(job, framework)) sentences.push_back(std::move(sentence));
   return sentences;
 }

@@ -79,5 +79,25 @@ TEST(Inexpressible, NamesFormatsOfFp8) {
   EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan), Sentences{});
 }
 
+TEST(Inexpressible, NamesShardingsWithSeveralStages) {
+  Plan plan = two_by_two();
+  plan.job.sharding = Sharding::kParameters;
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            Sentences{"torchtitan has no sharding of parameters with several stages"});
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed),
+            Sentences{"DeepSpeed has no sharding of parameters with several stages"});
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron),
+            Sentences{"Megatron-LM has no sharding of parameters"});
+  Plan flat = simple_plan(small_model(8), {"a0", "a1", "b0", "b1"}, 1, 4, 4);
+  flat.job.sharding = Sharding::kParameters;
+  for (const Framework one : {Framework::kTorchTitan, Framework::kDeepSpeed, Framework::kAny})
+    EXPECT_EQ(inexpressible(flat, one), Sentences{});
+  plan.pipelines[1].stages[0].layers = 3;
+  plan.pipelines[1].stages[1] = {3, 5, 1};
+  EXPECT_EQ(
+      inexpressible(plan, Framework::kAny),
+      Sentences{"any framework has no sharding of parameters among replicas that differ in stages or rows"});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

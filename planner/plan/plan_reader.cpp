@@ -325,6 +325,11 @@ Plan Plan::parse(const JsonDocument& document) {
     const auto parsed = parse_stages(stages, plan.job);
     plan.pipelines = equal_pipelines(plan.job, parsed);
   }
+  if (plan.job.sharding > Sharding::kOptimizer &&
+      std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
+    pipelines->reject(fmt::format(
+        "replicas that differ cannot share {}, which they exchange in every pass; make them equal",
+        sharding_name(plan.job.sharding)));
   check_schedule(root.field("job"), plan.job, plan.pipelines);
   plan.ranks = parse_ranks(root.field("ranks"), plan);
   if (const auto left_out = root.optional("left_out")) plan.left_out = parse_left_out(*left_out, plan.ranks);

@@ -23,11 +23,37 @@ Estimator::Estimator(const SearchContext& context, const Job& job, const std::ve
         clusters.try_emplace(host.cluster, static_cast<int>(clusters.size())).first->second);
 }
 
+namespace {
+
+/// Whether all replicas have equal stages and as many micro-batches.
+bool alike(const Shape& shape) {
+  const Shape::Kind& first = shape.kinds.front();
+  return std::ranges::all_of(shape.kinds, [&](const Shape::Kind& kind) {
+    return kind.micro_batches % kind.count == 0 &&
+           kind.micro_batches_of_one() == first.micro_batches_of_one() &&
+           std::ranges::equal(kind.slots, first.slots, [](const auto& a, const auto& b) {
+             return a.layers == b.layers && a.degree == b.degree;
+           });
+  });
+}
+
+}  // namespace
+
+ReplicaExchange Estimator::exchange_when(const Shape& shape) const {
+  return replica_exchange(job_.framework, shape.saving.sharding,
+                          static_cast<int>(shape.kinds.front().slots.size()));
+}
+
 bool Estimator::allowed(const Shape& shape) const {
   const int replicas = shape.replicas();
   if (job_.data > 0 && replicas != job_.data) return false;
   if (job_.micro_batch > 0 && shape.micro_batch != job_.micro_batch) return false;
   const Shape::Kind& first = shape.kinds.front();
+  if (shape.saving.sharding > Sharding::kOptimizer && replicas > 1) {
+    const FrameworkTraits& can = traits(job_.framework);
+    const auto has = first.slots.size() > 1 ? can.staged_shardings : can.shardings;
+    if (std::ranges::find(has, shape.saving.sharding) == has.end() || !alike(shape)) return false;
+  }
   return std::ranges::all_of(shape.kinds, [&](const Shape::Kind& kind) {
     if (job_.pipeline > 0 && static_cast<int>(kind.slots.size()) != job_.pipeline) return false;
     return context_.options.uneven_replicas ||
@@ -184,6 +210,9 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
       stage.forward += cost.head.forward;
       stage.backward += cost.head.backward();
     }
+    const LayerExchange exchange = exchange_of(shape, at(i));
+    stage.forward = std::max(stage.forward, slot.layers * exchange.gather_forward);
+    stage.backward = std::max(stage.backward, slot.layers * (exchange.gather_backward + exchange.scatter));
     stage.warm_up = std::min(slots - 1 - i, count);
     if (i == 0) stage.activations = count;
   }
@@ -280,14 +309,37 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, 
   return result;
 }
 
+Estimator::LayerExchange Estimator::exchange_of(const Shape& shape, std::size_t slot) {
+  const ReplicaExchange when = exchange_when(shape);
+  if (when.reduction != GradientReduction::kEachMicroBatch || shape.replicas() < 2) return {};
+  std::vector<int> hosts;
+  int degree = job_.model.heads;
+  for (const Shape::Kind& kind : shape.kinds) {
+    hosts.insert(hosts.end(), at(kind.count), pools_[at(kind.slots[slot].pool)].host);
+    degree = std::min(degree, kind.slots[slot].degree);
+  }
+  const Reduction& all_reduce = reduction(hosts, degree);
+  double per_byte = std::max(all_reduce.slowest, all_reduce.inside / degree);
+  for (const auto& [number, seconds] : all_reduce.queues) per_byte = std::max(per_byte, seconds);
+  const double layer = static_cast<double>(job_.layer_parameters(0, job_.model.layers)) / job_.model.layers;
+  const auto half = [&](double value) { return 0.5 * (layer * value * per_byte + all_reduce.latency); };
+  const double gather = half(job_.model.bytes_per_value);
+  return {when.gather == ParameterGather::kEachStep ? 0 : gather,
+          when.gather == ParameterGather::kEachPass ? gather : 0, half(job_.gradient_bytes())};
+}
+
 /// Reduces ranges of layers with the same owners, the last range first. Each begins when the last replica has
 /// its gradients and the NICs have finished the ranges before.
 double Estimator::gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends,
                                 double computed) {
-  const double part =
-      shape.saving.sharding != Sharding::kNone
-          ? 0.5 * (1 + static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes())
-          : 1;
+  const ReplicaExchange when = exchange_when(shape);
+  // What is left for the end of a step, in all-reduces of the gradients: these or their half, and the gather
+  // of the parameters.
+  double part = when.gather == ParameterGather::kEachStep
+                    ? 0.5 * static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes()
+                    : 0;
+  if (when.reduction == GradientReduction::kEachStep)
+    part += shape.saving.sharding == Sharding::kNone ? 1 : 0.5;
   std::vector<std::size_t> slot;  // by kind: the slot that holds `last`
   std::vector<int> below;         // and the first of its layers
   for (const Shape::Kind& kind : shape.kinds) {

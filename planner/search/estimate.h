@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/model/replica_exchange.h"
 #include "planner/search/shape_costs.h"
 
 namespace tombolo::planner {
@@ -62,6 +63,13 @@ class Estimator {
                           std::vector<double>& ends);
   double gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends, double computed);
   const Reduction& reduction(const std::vector<int>& hosts, int degree);
+  /// What the replicas of a slot take to gather, and to scatter, one layer beside a pass; 0 where they do so
+  /// once a step.
+  struct LayerExchange {
+    double gather_forward = 0, gather_backward = 0, scatter = 0;
+  };
+  ReplicaExchange exchange_when(const Shape& shape) const;
+  LayerExchange exchange_of(const Shape& shape, std::size_t slot);
   bool own_nics(int host, int degree, const std::vector<int>* nics) const;
   int queue(int host, int nic, bool out);
   int shared_queue(const Path& path, double& bytes_per_second);

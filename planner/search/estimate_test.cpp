@@ -58,5 +58,23 @@ TEST(Estimator, KnowsWhatTheJobFixesAndWhatFits) {
   EXPECT_EQ(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
 }
 
+TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareWhatTheyHold) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 24; ++round) {
+    Job job = free_job(12, 32);
+    job.framework = round % 2 == 0 ? Framework::kAny : Framework::kTorchTitan;
+    const SearchSetting setting(gpu_cluster({{"a", 4, 2}}, 1e6 * static_cast<double>(2 + random() % 100)),
+                                job);
+    Estimator estimator(setting.context, setting.job, setting.pools);
+    Shape shape;
+    shape.micro_batch = 1 + static_cast<int>(random() % 2);
+    shape.saving.sharding = random() % 2 == 0 ? Sharding::kGradients : Sharding::kParameters;
+    for (int host = 0; host < 4; ++host) shape.kinds.push_back({{{host, 2, 12}}, 1, 8 / shape.micro_batch});
+    const double simulated = Scorer(setting.context, setting.job).seconds(layout_of(shape, setting.pools));
+    EXPECT_GT(estimator.seconds(shape), 0.7 * simulated) << "round " << round;
+    EXPECT_LT(estimator.seconds(shape), 1.3 * simulated) << "round " << round;
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

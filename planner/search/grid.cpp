@@ -116,8 +116,17 @@ void add_candidates(const SearchContext& context, Job job, const Placement& plac
   // A layout's sharding may make it faster; computing again never does. So there is a candidate for each
   // sharding, with the least recomputation with which it fits.
   std::map<Sharding, std::vector<Saving>> savings;
-  for (const Saving& saving : savings_of(context.options, job, at(job.data)))
-    savings[saving.sharding].push_back(saving);
+  std::vector<std::string> why_not;
+  for (const Saving& saving : savings_of(context.options, job, at(job.data))) {
+    job.set(saving);
+    why_not = inexpressible(job, job.framework);
+    if (why_not.empty()) savings[saving.sharding].push_back(saving);
+  }
+  if (savings.empty()) {
+    found.excluded.push_back(
+        fmt::format("{}: {}", name_of({job.pipeline, job.data, job.tensor}), why_not.front()));
+    return;
+  }
   const int fixed = job.micro_batch;
   for (const int micro_batch : divisors(job.global_batch / job.data)) {
     if (fixed > 0 && micro_batch != fixed) continue;

@@ -1,5 +1,5 @@
 // Puts the graph of a training step together: what each rank computes (step_passes.cpp), what is sent and
-// reduced (step_gradients.cpp), and all of it (step_graph.cpp).
+// reduced (step_gradients.cpp, step_sharding.cpp), and all of it (step_graph.cpp).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,23 @@
 
 #include "planner/cost/all_reduce.h"
 #include "planner/cost/costs.h"
+#include "planner/model/replica_exchange.h"
 #include "planner/model/schedule.h"
 #include "planner/simulate/step_graph.h"
 
 namespace tombolo::planner {
+
+/// A pass during which replicas exchange what they share, with the activities of its parts.
+struct ShardedPass {
+  using Activity = FluidEngine::Activity;
+
+  Operation operation;
+  Activity begin = FluidEngine::kNone;  ///< takes no time, and comes before all others
+  Activity opening =
+      FluidEngine::kNone;  ///< with the layer that is computed first; kNone where that is the last
+  Activity before_closing = FluidEngine::kNone;  ///< precedes the next
+  Activity closing = FluidEngine::kNone;         ///< the layer that is computed last
+};
 
 /// The ranks of one pipeline slot, which are simulated as one worker, and their activities.
 struct StepWorker {
@@ -26,11 +39,14 @@ struct StepWorker {
   SlotCosts costs;
 
   struct Chunk {
-    std::vector<Activity> forward, backward_first, backward_last;  ///< by micro-batch
+    /// By micro-batch: the first and the last activity of each pass.
+    std::vector<Activity> forward_first, forward_last, backward_first, backward_last;
     /// Where parameters are gathered beside the forward pass: the first one is over, and all are there.
     Activity first_forward_over = FluidEngine::kNone;
   };
   std::vector<Chunk> chunks;
+  Activity last = FluidEngine::kNone;  ///< the latest in the order in which it computes
+  std::vector<ShardedPass> passes;     ///< in order, where replicas exchange something during them
   /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
   /// the operation before it, and `after` the other way.
   std::map<Activity, Activity> before, after;
@@ -102,15 +118,27 @@ class StepBuilder {
   void add_tied_embedding(Worker& first, Worker& last);
   void add_optimizer();
   bool gathers_beside_forward() const {
-    return plan_.job.overlap_parameters && plan_.job.sharded() && plan_.data_size() > 1;
+    return plan_.job.overlap_parameters && exchange_.gather == ParameterGather::kEachStep &&
+           plan_.data_size() > 1;
   }
   double gathered_bytes(const Gather& gather, int first_layer, int last_layer) const;
+  bool exchanges_in_passes() const {
+    return exchange_.reduction == GradientReduction::kEachMicroBatch && plan_.data_size() > 1;
+  }
+  ShardedPass append_sharded(Worker& worker, const Operation& operation,
+                             const std::function<Activity(double)>& append);
+  double parameters_between(const Worker& worker, int first_layer, int last_layer) const;
+  Activity after_all(const Members& members, std::size_t pass, Activity ShardedPass::*part);
+  void add_sharded_exchanges();
+  void add_gathers_in_passes(const Members& members);
+  void add_scatters_in_passes(const Members& members);
   void add_gather_beside_forward(const Gather& gather);
 
   const Plan& plan_;
   const Model& model_;
   const ClusterView& view_;
   double bucket_bytes_;
+  ReplicaExchange exchange_;
   std::vector<std::vector<Worker>> workers_;        // by replica and slot
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;

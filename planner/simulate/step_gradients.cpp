@@ -134,9 +134,10 @@ FluidEngine::Activity StepBuilder::add_sending(const Worker& from, const Worker&
 }
 
 /// Adds the exchange of the tied embedding, which the first and the last stage both hold: each sends the
-/// other its sum over the replicas as soon as it has it.
+/// other its sum over the replicas as soon as it has it; its share of that, where replicas share gradients.
 void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
-  const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes();
+  const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes() /
+                       (exchanges_in_passes() ? plan_.data_size() : 1);
   for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
     const TransferActivities flow = add_flow(*from, *to, bytes);
     const Activity arrival = engine().add_delay(latency(*from, *to));
@@ -153,11 +154,8 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
 
 /// What each rank gathers of these layers, as the all-reduce that sends twice as much.
 double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int last_layer) const {
-  double parameters =
-      static_cast<double>(plan_.job.layer_parameters(first_layer, last_layer - first_layer + 1));
-  if (last_layer == model_.layers - 1) parameters += head_parameters(*gather.members.owners.front());
-  if (first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
-  return 0.5 * parameters * model_.bytes_per_value;
+  return 0.5 * parameters_between(*gather.members.owners.front(), first_layer, last_layer) *
+         model_.bytes_per_value;
 }
 
 /// Adds a gather of parameters that were updated at the end of the step before. The first layer's must be
@@ -180,7 +178,7 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
     all = add_phases(gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
                      rounds, first);
   for_each_chunk([&](Worker::Chunk& chunk, const Stage& stage) {
-    if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward.front());
+    if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward_first.front());
     engine().order(all, chunk.first_forward_over);
   });
 }

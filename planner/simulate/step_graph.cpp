@@ -1,5 +1,8 @@
 #include "planner/simulate/step_graph.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "planner/model/index.h"
 #include "planner/simulate/step_builder.h"
 
@@ -10,7 +13,15 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
       model_(plan.job.model),
       view_(view),
       bucket_bytes_(static_cast<double>(bucket_bytes)),
+      exchange_(replica_exchange(plan.job.framework, plan.job.sharding, plan.pipeline_size())),
       layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
+  if (exchanges_in_passes() &&
+      std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
+    fail(
+        Cause::kInvalidUsage,
+        "the plan shares {} among replicas that differ in stages or rows, and so have no passes in common to "
+        "exchange them in; make the replicas equal",
+        sharding_name(plan.job.sharding));
   if (view.cluster().shared_processor)
     processor_ = engine().add_resource(view.cluster().shared_processor->cores);
   const auto slots = plan.ranks_by_slot();
@@ -34,7 +45,10 @@ StepGraph StepBuilder::build() {
     for (Worker& worker : pipeline) add_compute(worker);
   for (int replica = 0; replica < plan_.data_size(); ++replica)
     for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
-  add_reductions();
+  if (exchanges_in_passes())
+    add_sharded_exchanges();
+  else
+    add_reductions();
   if (model_.tied_embeddings)
     for (auto& pipeline : workers_)
       if (pipeline.size() > 1) add_tied_embedding(pipeline.front(), pipeline.back());

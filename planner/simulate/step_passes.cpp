@@ -12,7 +12,8 @@ void StepBuilder::add_compute(Worker& worker) {
   const int count = pipeline.micro_batches();
   worker.chunks.resize(at(plan_.job.chunks));
   for (Worker::Chunk& chunk : worker.chunks) {
-    chunk.forward.resize(at(count));
+    chunk.forward_first.resize(at(count));
+    chunk.forward_last.resize(at(count));
     chunk.backward_first.resize(at(count));
     chunk.backward_last.resize(at(count));
   }
@@ -21,7 +22,7 @@ void StepBuilder::add_compute(Worker& worker) {
   // A chunk's gradients become final in the last operation that adds to them.
   std::vector<int> left(worker.chunks.size(), count);
   // The last activity of the operation before, and the activity that the next one must follow.
-  Activity ended = FluidEngine::kNone, previous = FluidEngine::kNone;
+  Activity ended = FluidEngine::kNone, &previous = worker.last;
   const auto append = [&](double seconds) {
     const Activity added = compute(worker, seconds);
     if (previous != FluidEngine::kNone) engine().order(previous, added);
@@ -33,11 +34,17 @@ void StepBuilder::add_compute(Worker& worker) {
     const Stage& stage = stage_of(worker, operation.chunk);
     const bool last_stage = &stage == &pipeline.stages.back();
     const PassSeconds seconds = worker.costs.stage(stage, stage.first_layer == 0, last_stage);
+    if (exchanges_in_passes()) worker.passes.push_back(append_sharded(worker, operation, append));
     if (operation.kind == Operation::Kind::kForward) {
-      chunk.forward[at(i)] = append(seconds.forward);
-      note_turn(worker, ended, chunk.forward[at(i)]);
-      ended = chunk.forward[at(i)];
-      bar(Bar::Kind::kForward, worker, i, ended, ended);
+      if (exchanges_in_passes()) {
+        chunk.forward_first[at(i)] = worker.passes.back().begin;
+        chunk.forward_last[at(i)] = worker.passes.back().closing;
+      } else {
+        chunk.forward_first[at(i)] = chunk.forward_last[at(i)] = append(seconds.forward);
+        bar(Bar::Kind::kForward, worker, i, previous, previous);
+      }
+      note_turn(worker, ended, chunk.forward_first[at(i)]);
+      ended = chunk.forward_last[at(i)];
       if (i == 0 && gathers_beside_forward()) {
         chunk.first_forward_over = engine().add_delay(0);
         engine().order(ended, chunk.first_forward_over);
@@ -51,17 +58,19 @@ void StepBuilder::add_compute(Worker& worker) {
     const double work = operation.kind == Operation::Kind::kBackward        ? seconds.backward()
                         : operation.kind == Operation::Kind::kBackwardInput ? seconds.backward_input
                                                                             : seconds.backward_weights;
-    const auto [first, last] = completes ? append_last(worker, stage, operation.kind, append)
-                                         : std::pair(previous = append(work), previous);
+    const auto [first, last] = exchanges_in_passes()
+                                   ? std::pair(worker.passes.back().begin, worker.passes.back().closing)
+                               : completes ? append_last(worker, stage, operation.kind, append)
+                                           : std::pair(previous = append(work), previous);
     note_turn(worker, ended, first);
     ended = last;
     if (operation.kind == Operation::Kind::kBackwardWeights) {
-      bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
+      if (!exchanges_in_passes()) bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
       continue;
     }
     chunk.backward_first[at(i)] = first;
     chunk.backward_last[at(i)] = last;
-    bar(Bar::Kind::kBackward, worker, i, first, last);
+    if (!exchanges_in_passes()) bar(Bar::Kind::kBackward, worker, i, first, last);
     if (const double sending = sending_seconds(worker, operation.chunk, -1); sending > 0) append(sending);
   }
   worker.reduced.push_back(previous);
@@ -151,8 +160,9 @@ void StepBuilder::add_border(int replica, int stage) {
   std::map<Activity, TransferActivities> gradient_after;  // by the operation that produced it
   for (int i = 0; i < pipeline.micro_batches(); ++i) {
     const bool waits = i == 0 && source.first_forward_over != FluidEngine::kNone;
-    activations.push_back(send(before, after, i, waits ? source.first_forward_over : source.forward[at(i)],
-                               target.forward[at(i)], previous_activation));
+    activations.push_back(send(before, after, i,
+                               waits ? source.first_forward_over : source.forward_last[at(i)],
+                               target.forward_first[at(i)], previous_activation));
     const Activity produced = target.backward_last[at(i)];
     gradient_after[produced] =
         send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
@@ -161,7 +171,7 @@ void StepBuilder::add_border(int replica, int stage) {
   // Two ranks that exchange do so one after the other: activations first, then the gradient that was computed
   // before.
   for (int i = 0; i < pipeline.micro_batches(); ++i)
-    if (const auto turn = after.before.find(target.forward[at(i)]); turn != after.before.end())
+    if (const auto turn = after.before.find(target.forward_first[at(i)]); turn != after.before.end())
       if (const auto gradient = gradient_after.find(turn->second); gradient != gradient_after.end())
         engine().order(activations[at(i)].last, gradient->second.first);
 }

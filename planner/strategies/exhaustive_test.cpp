@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "base/randomized_test.h"
@@ -68,6 +69,25 @@ TEST(Exhaustive, IsWhatAutoFindsForFewRanksThatMayBeLeftOut) {
     PlanOptions options;
     options.strategy = "auto";
     options.may_leave_out = true;
+    EXPECT_NEAR(make_plan(cluster, job, options).prediction.step_seconds, best, 1e-8 * best)
+        << "trial " << trial;
+  }
+}
+
+TEST(Exhaustive, IsWhatAutoFindsForReplicasThatShareWhatTheyHold) {
+  std::mt19937_64 random(test_seed());
+  for (int trial = 0; trial < test_rounds(9); ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 2 + trial % 3);
+    Job job = random_job(random, 2 + trial % 3, 2 + static_cast<int>(random() % 3));
+    job.framework = std::array{Framework::kAny, Framework::kDeepSpeed, Framework::kTorchTitan}[random() % 3];
+    job.tensor = 0;
+    job.model.bytes_per_value = 2;
+    job.blocking_sends = traits(job.framework).blocking_sends;
+    PlanOptions options;
+    options.savings = savings_of(job);
+    std::erase_if(options.savings, [](const Saving& one) { return one.recompute != Recompute::kNone; });
+    const double best = Everything(cluster, job, false, options.savings).best();
+    ASSERT_LT(best, Scorer::kNever) << "trial " << trial;
     EXPECT_NEAR(make_plan(cluster, job, options).prediction.step_seconds, best, 1e-8 * best)
         << "trial " << trial;
   }

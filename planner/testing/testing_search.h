@@ -92,13 +92,15 @@ inline topology::ClusterFile gpu_cluster(const std::vector<ClusterSpec>& specs, 
   return cluster;
 }
 
-/// Tries every layout, without bounds and without symmetry: each order of all ranks, cut into groups and
-/// pipelines in every way, with every split of layers and rows; where ranks may be left out, every beginning
-/// of each order too.
+/// Tries every layout with every saving, without bounds and without symmetry: each order of all ranks, cut
+/// into groups and pipelines in every way, with every split of layers and rows; where ranks may be left out,
+/// every beginning of each order too.
 class Everything {
  public:
-  Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false)
+  Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false,
+             std::vector<Saving> savings = {})
       : view_(cluster, "per-peer", {}), job_(job) {
+    options_.savings = std::move(savings);
     options_.uneven_replicas = traits(job.framework).uneven_replicas;
     options_.may_leave_out = may_leave_out;
   }
@@ -156,7 +158,10 @@ class Everything {
   void layers(Layout& layout, std::size_t replica, std::size_t slot, int left) {
     if (replica == layout.replicas.size()) {
       const SearchContext context{view_, view_, slots_, options_};
-      best_ = std::min(best_, Scorer(context, job_).seconds(layout));
+      for (const Saving& saving : savings_of(options_, job_, layout.replicas.size())) {
+        layout.saving = saving;
+        best_ = std::min(best_, Scorer(context, job_).seconds(layout));
+      }
       return;
     }
     auto& slots = layout.replicas[replica].slots;

@@ -37,7 +37,7 @@ constexpr const char* kWhatItDoes =
     "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For "
     "other\n"
     "frameworks (--framework) it is also the tensor-parallel degree with sequence parallelism, the schedule\n"
-    "with its model chunks, and whether the optimizer's state is sharded. What is left open is chosen among\n"
+    "with its model chunks, and what replicas divide among themselves. What is left open is chosen among\n"
     "what the framework can express. The bundled trainer's memory is counted as it allocates it on a CPU or\n"
     "on a GPU (--device), and `tombolo train --plan` takes device, precision and recomputation from the "
     "plan.\n"

@@ -68,10 +68,10 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   const Framework by_model = planner::framework_for(model);
   if (by_model != Framework::kTombolo)
     return because(by_model, "since the bundled trainer has GPT-2's shape alone");
-  const bool beyond = options.tensor > 1 || options.chunks > 1 ||
-                      (!options.schedule.empty() && options.schedule != "1f1b") ||
-                      options.shard_optimizer.value_or(false) || options.sequence_parallel.value_or(false) ||
-                      options.dtype.starts_with("fp8");
+  const bool beyond =
+      options.tensor > 1 || options.chunks > 1 || (!options.schedule.empty() && options.schedule != "1f1b") ||
+      options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
+      options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8");
   if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
@@ -116,8 +116,8 @@ void add_count(CLI::App& app, const char* flag, int& value, const char* text) {
 
 /// A flag and its opposite. Where neither is given the value stays absent, which CLI11's own flags for an
 /// optional do not do.
-void add_choice(CLI::App& app, const char* flags, std::optional<bool>& value, const char* text) {
-  app.add_flag_function(
+CLI::Option* add_choice(CLI::App& app, const char* flags, std::optional<bool>& value, const char* text) {
+  return app.add_flag_function(
       flags, [&value](std::int64_t count) { value = count > 0; }, text);
 }
 
@@ -174,9 +174,15 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
              "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
              "framework can");
+  auto* sharding =
+      app.add_option(
+             "--sharding", options.sharding,
+             "none, optimizer, gradients or parameters: what replicas divide among themselves, each with "
+             "what stands before it (ZeRO-1, 2, 3); default: of those that the framework has the fastest")
+          ->check(CLI::IsMember({"none", "optimizer", "gradients", "parameters"}));
   add_choice(app, "--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
-             "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
-             "where the framework can");
+             "The same as --sharding optimizer, or none")
+      ->excludes(sharding);
 }
 
 /// How the plan is found, for which ranks.
@@ -273,6 +279,7 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
 planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job) {
   planner::FixedChoices fixed;
   fixed.recompute = fixed_recompute(options, job);
+  fixed.sharding = planner::sharding_from_name(options.sharding);
   if (options.shard_optimizer)
     fixed.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
   fixed.schedule = planner::schedule_from_name(options.schedule);

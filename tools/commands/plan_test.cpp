@@ -210,6 +210,29 @@ TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
   EXPECT_EQ(seconds(""), seconds("--shard-optimizer"));
 }
 
+TEST_F(PlanCommand, SharesParametersWhereNothingElseFits) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto plan = [&](double memory, std::vector<std::string> more) {
+    for (auto& host : cluster.hosts)
+      for (auto& device : host.devices) {
+        device.kind = topology::DeviceKind::kGpu;
+        device.memory_bytes = memory;
+      }
+    cluster.save(file("cluster.json"));
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--framework",
+                               "torchtitan", "--json", "--reserve", "0", "--model",
+                               "layers=64,hidden=128,heads=4,context=32,vocabulary=256,gated=yes,bytes=2"});
+    return run(more) == kExitOk ? Json::parse(out_).at("job").value("sharding", "none") : err_;
+  };
+  // 64 layers of 0.26 million parameters: 18 bytes of each on one GPU, or a quarter of 16.
+  EXPECT_EQ(plan(110e6, {"--pipeline", "1", "--tensor", "1"}), "parameters");
+  EXPECT_EQ(plan(110e6, {"--sharding", "parameters", "--data", "4"}), "parameters");
+  EXPECT_EQ(plan(1e9, {"--pipeline", "2", "--sharding", "gradients"}), "gradients");
+  EXPECT_MENTIONS(plan(1e9, {"--pipeline", "2", "--sharding", "parameters"}),
+                  "torchtitan has no sharding of parameters with several stages");
+  EXPECT_MENTIONS(plan(1e9, {"--sharding", "gradients", "--shard-optimizer"}), "--shard-optimizer");
+}
+
 TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto precision = [&](const char* device) {
