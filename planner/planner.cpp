@@ -6,10 +6,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "planner/explain/choose.h"
 #include "planner/explain/left_out.h"
+#include "planner/explain/remedies.h"
+#include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
 #include "planner/search/search.h"
 #include "planner/strategies/strategy.h"
@@ -141,12 +144,45 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
 
 }  // namespace
 
+namespace {
+
+/// The plan in which as few replicas divide rows' tokens as any fits with. Throws what a plan of whole rows
+/// lacks.
+Plan with_fewest_parts(const topology::ClusterFile& cluster, const Job& wanted, const PlanOptions& options,
+                       const Strategy& strategy) {
+  Job job = wanted;
+  job.context_parallel = 1;
+  std::size_t devices = 0;
+  for (const topology::Host& host : cluster.hosts) devices += host.devices.size();
+  const bool can = traits(job.framework).context_parallel && !job.profile;
+  try {
+    return make_plan(cluster, job, options, strategy);
+  } catch (const Error& whole) {
+    if (std::string_view(whole.what()).find(kNothingFits) == std::string_view::npos) throw;
+    for (job.context_parallel = 2; can && at(job.context_parallel) <= devices; job.context_parallel *= 2) {
+      if (!job.context_misfit(std::max(1, job.tensor)).empty()) break;
+      try {
+        Plan plan = make_plan(cluster, job, options, strategy);
+        plan.notes.push_back(fmt::format("{} in which fewer than {} replicas divide a row's tokens",
+                                         kNothingFits, job.context_parallel));
+        return plan;
+      } catch (const Error& error) {
+        if (error.cause() != Cause::kInvalidUsage) throw;
+      }
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& wanted,
                const Strategy& strategy) {
+  if (job.context_parallel == 0) return with_fewest_parts(cluster, job, wanted, strategy);
   check_job(job, wanted, strategy);
   PlanOptions options = wanted;
   const FrameworkTraits& can = traits(job.framework);
-  options.uneven_replicas &= can.uneven_replicas && can.tensor_degree_per_stage;
+  options.uneven_replicas &= can.uneven_replicas && can.tensor_degree_per_stage && job.context_parallel == 1;
   const ClusterView all(cluster, "per-peer", {});
   const std::vector<LauncherSlot> slots = launcher_slots(all, options.rank_hosts);
   std::optional<Plan> best;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -9,7 +10,7 @@
 #include "base/randomized_test.h"
 #include "planner/cost/memory.h"
 #include "planner/plan/cluster_view.h"
-#include "planner/testing/testing.h"
+#include "planner/testing/testing_search.h"
 
 namespace tombolo::planner {
 namespace {
@@ -441,6 +442,41 @@ TEST(Planner, RefusesWhatTheBundledTrainerCannotDo) {
     EXPECT_EQ(error.cause(), Cause::kUnsupported);
     EXPECT_NE(std::string(error.what()).find("framework megatron"), std::string::npos) << error.what();
   }
+}
+
+TEST(Planner, DividesRowsAmongAsFewReplicasAsFit) {
+  auto cluster = testing::gpu_cluster({{"a", 2, 4}}, 1e9);
+  Job job;
+  job.model = small_model(2);
+  job.model.context = 4096;
+  job.model.bytes_per_value = 2;
+  job.global_batch = 8;
+  job.micro_batch = 1;
+  job.pipeline = job.tensor = 1;
+  job.framework = Framework::kMegatron;
+  job.recompute = Recompute::kSelective;
+  job.reserve_bytes = 0;
+  job.context_parallel = 0;
+  const Plan whole = make_plan(cluster, job, {});
+  EXPECT_EQ(whole.job.context_parallel, 1);
+  std::uint64_t needed = 0;
+  job.context_parallel = 4;
+  const Plan four = make_plan(cluster, job, {});
+  for (const RankMemory& rank : four.prediction.memory) needed = std::max(needed, rank.total);
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes = static_cast<double>(needed);
+  job.context_parallel = 0;
+  const Plan plan = make_plan(cluster, job, {});
+  EXPECT_EQ(plan.job.context_parallel, 4);
+  EXPECT_EQ(plan.data_size(), 8);
+  EXPECT_EQ(plan.pipelines.front().rows, 4) << "of 8, in two groups";
+  EXPECT_EQ(std::ranges::count(plan.groups, "context", &Group::kind), 2);
+  // Another mistake is not mended so: 6 rows for 8 replicas would divide among groups of 4.
+  Job odd = job;
+  odd.global_batch = 6;
+  EXPECT_THROW(make_plan(cluster, odd, {}), Error);
+  job.framework = Framework::kDeepSpeed;
+  EXPECT_THROW(make_plan(cluster, job, {}), Error) << "it has none";
 }
 
 }  // namespace

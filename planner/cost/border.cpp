@@ -22,8 +22,8 @@ double border_bytes(const Job& job, double bytes, int from, int to) noexcept {
 
 double sent_at_border(const Plan& plan, int replica, int stage) {
   const Stage &from = plan.stages(replica)[at(stage)], &to = plan.stages(replica)[at(stage + 1)];
-  const double bytes =
-      plan.job.boundary_bytes(from.first_layer + from.layers - 1) * plan.pipelines[at(replica)].micro_batch;
+  const double bytes = plan.job.boundary_bytes(from.first_layer + from.layers - 1) *
+                       plan.pipelines[at(replica)].micro_batch / plan.job.context_parallel;
   return border_bytes(plan.job, bytes, from.tensor, to.tensor);
 }
 

@@ -45,6 +45,43 @@ TensorReduce tensor_reduce(const Plan& plan, const ClusterView& view, const std:
               2 * (group.tensor - group.hosts) * profile.hop_seconds};
 }
 
+/// The ranks of the replicas that divide rows' tokens with that of these ranks, at the same slot, by replica;
+/// none where nothing is divided, and in a part of a plan, which has no other replicas.
+std::vector<std::vector<int>> context_peers(const Plan& plan, const std::vector<int>& ranks) {
+  const RankPlacement& place = plan.ranks[at(ranks.front())];
+  const int parts = plan.job.context_parallel, begin = place.replica / parts * parts;
+  std::vector<std::vector<int>> peers;
+  if (parts < 2 || begin + parts > plan.data_size()) return peers;
+  peers.resize(at(parts), std::vector<int>(ranks.size()));
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    if (const RankPlacement& one = plan.ranks[rank];
+        one.stage == place.stage && one.replica >= begin && one.replica < begin + parts)
+      peers[at(one.replica - begin)][at(one.tensor)] = static_cast<int>(rank);
+  return peers;
+}
+
+/// The slowest link of the ring of peers, for one of the ranks that share a layer, all of which send at once.
+CollectiveLink context_link(const Plan& plan, const ClusterView& view,
+                            const std::vector<std::vector<int>>& peers, const ComputeProfile& profile) {
+  CollectiveLink link{static_cast<int>(peers.size())};
+  const NicUse nics = traits(plan.job.framework).nics;
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const std::vector<int>&here = peers[i], &there = peers[(i + 1) % peers.size()];
+    const int from = view.host_index(plan.ranks[at(here.front())].host),
+              to = view.host_index(plan.ranks[at(there.front())].host);
+    const int sharers = static_cast<int>(here.size());
+    const Path& path = view.path(from, to);
+    const double rate =
+        path.inside_host ? path.bytes_per_second * profile.inside_share
+                         : view.together(from, to, sharers, sharers, nics) * profile.network_share / sharers;
+    if (rate > 0) link.seconds_per_byte = std::max(link.seconds_per_byte, 1 / rate);
+    link.hop_seconds = std::max(
+        link.hop_seconds,
+        path.latency_seconds + (path.inside_host ? profile.hop_seconds : profile.network_hop_seconds));
+  }
+  return link;
+}
+
 /// Whether a replica's pipeline has several stages, on several hosts.
 bool pipeline_over_hosts(const Plan& plan, const RankPlacement& place) {
   return plan.pipeline_size(place.replica) > 1 &&
@@ -200,7 +237,11 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   std::vector<std::string_view> names;
   std::vector<RankDevice> devices;
   double memory_speed = 0;
-  for (const int rank : ranks) {
+  // Peers wait for each other in every layer, so that the slowest of them decides, too.
+  const std::vector<std::vector<int>> peers = context_peers(plan, ranks);
+  std::vector<int> in_step = ranks;
+  for (const std::vector<int>& others : peers) in_step.insert(in_step.end(), others.begin(), others.end());
+  for (const int rank : in_step) {
     const RankPlacement& place = plan.ranks[at(rank)];
     const int host = view.host_index(place.host);
     const topology::Device& device = view.host(host).devices[at(place.device)];
@@ -232,8 +273,9 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     LayerGroup group{static_cast<int>(ranks.size())};
     if (profile.floor_per_pipelined_rank > 0 && group.tensor > 1)
       group.in_pipeline_over_hosts = pipeline_over_hosts(plan, first);
-    const TensorReduce reduce =
-        tensor_reduce(plan, view, ranks, model.boundary_bytes() * rows, profile, group);
+    group.context = context_link(plan, view, peers, profile);
+    const TensorReduce reduce = tensor_reduce(
+        plan, view, ranks, model.boundary_bytes() * rows / job.context_parallel, profile, group);
     const PassSeconds layer = layer_seconds(job, profile, one.speeds, group, rows, reduce);
     if (layer.both() >= costs.layer.both()) costs.layer = layer;
     if (last) {

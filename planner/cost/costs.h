@@ -33,7 +33,9 @@ struct SlotCosts {
 ///    over attained FLOP/s. A product's backward pass is two products of the same size, one for each
 ///    gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the gradient of
 ///    its input. In each layer, tensor-parallel ranks add up activations twice in each direction (or scatter
-///    and gather them, which sends as much), by a ring over the slowest of their links.
+///    and gather them, which sends as much), by a ring over the slowest of their links. Replicas that divide
+///    rows' tokens exchange what attention needs over the slowest link of their ring, and are as fast as the
+///    slowest; in a part of a plan that lacks them no exchange is counted, so that its costs are a bound.
 /// Throws kInvalidUsage where a device's speed is unknown.
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
 

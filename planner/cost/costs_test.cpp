@@ -196,5 +196,29 @@ TEST(SlotCosts, ProductsInFp8GoAtTheLibrarysPeakForThem) {
   }
 }
 
+TEST(SlotCosts, ReplicasThatDivideRowsExchangeOverTheSlowestLinkOfTheirRing) {
+  auto cluster = hosts_of_two();
+  Plan plan = simple_plan(small_model(4), {"a0", "a0", "a1", "a1"}, 1, 4, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.context_parallel = 2;
+  const Model& model = plan.job.model;
+  const auto forward = [&](int rank) { return costs_of(plan, cluster, {rank}).layer.forward; };
+  const double work = model.layer_forward_flops() / 2 / 1e9, core = model.attention_core_flops() / 2 / 1e9;
+  const auto shown = [&](double rate, double latency) {
+    return std::max(0.0, 2 * model.boundary_bytes() / 2 / rate + latency - core / 2);
+  };
+  EXPECT_NEAR(forward(0), work + shown(1e6, 1e-3), 1e-12) << "inside a host";
+  std::swap(plan.ranks[1].host, plan.ranks[2].host);
+  EXPECT_NEAR(forward(0), work + shown(1e8, 0), 1e-12) << "between two";
+  // The slowest of both decides.
+  cluster.hosts[1].devices[1].flops_per_second = 5e8;
+  EXPECT_GT(forward(0), 1.9 * work);
+  EXPECT_EQ(forward(0), forward(1));
+  // A part of a plan has no peers: what it takes is a bound.
+  plan.pipelines.resize(1);
+  plan.ranks.resize(1);
+  EXPECT_NEAR(forward(0), work, 1e-12);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

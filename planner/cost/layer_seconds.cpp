@@ -43,9 +43,30 @@ Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows) {
   return {per_value * inputs, per_value * outputs};
 }
 
-PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
-                          const LayerGroup& group, double rows, const TensorReduce& reduce) {
+ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double rows, double forward_core,
+                               double backward_core) {
+  const double parts = group.context.ranks;
+  if (parts < 2) return {};
   const Model& model = job.model;
+  const double keys_values = 2.0 * model.key_value_heads() / model.heads;
+  const double one =
+      rows * model.context / job.context_parallel * model.hidden * model.bytes_per_value / group.tensor;
+  const double hop = group.context.hop_seconds, per_byte = group.context.seconds_per_byte;
+  if (job.context_exchange == ContextExchange::kAllToAll) {
+    const double all = (parts - 1) / parts * (2 + keys_values) * one * per_byte + 4 * hop;
+    return {all, all};
+  }
+  const double bytes = keys_values * one * per_byte;
+  const auto shown = [&](double exchanged, double core) {
+    return (parts - 1) * std::max(0.0, exchanged - core / parts);
+  };
+  return {shown(bytes + hop, forward_core), shown(2 * (bytes + hop), backward_core) + bytes + hop};
+}
+
+PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                          const LayerGroup& group, double all_rows, const TensorReduce& reduce) {
+  const Model& model = job.model;
+  const double rows = all_rows / job.context_parallel;
   const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
   const double all_flops = model.layer_forward_flops() * rows / ranks,
                core_flops = model.attention_core_flops() * rows / ranks;
@@ -65,6 +86,8 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const auto left_over = [&](double product_seconds) {
     return std::max(0.0, exchanged - product_seconds) + std::min(exchanged, product_seconds) / ranks;
   };
+  const double backward_core = (profile.fused_attention ? 2.5 : 2) * core;
+  const ContextSeconds context = context_seconds(job, group, all_rows, core, backward_core);
   const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
   const double reduced = job.overlap_tensor ? left_over(products) : 2 * reduce.transfer;
   const double reduced_back = job.overlap_tensor ? left_over(2 * products) : reduced;
@@ -78,10 +101,10 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   if (job.recompute == Recompute::kSelective && !fused) again = core + pairs;
   if (job.recompute == Recompute::kFull) {
     again = forward;
-    waited_again = waited;
+    waited_again = waited + context.forward;
   }
   const double weights = products + memory;
-  const double backward = 2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory +
+  const double backward = 2 * products + backward_core + 2 * memory +
                           over(converted.backward, speeds.memory_bytes_per_second) + reduced_back + again;
 
   double more = profile.floor_per_host * (group.hosts - 1);
@@ -92,13 +115,14 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
                                     : profile.backward_floor;
   // Where launches decide, both kinds of gradients are as much longer.
   const double longer = backward > 0 ? std::max(1.0, backward_floor / backward) : 1;
-  return {std::max(forward_floor, forward) + waited, longer * (backward - weights) + waited + waited_again,
-          longer * weights};
+  return {std::max(forward_floor, forward) + waited + context.forward,
+          longer * (backward - weights) + waited + waited_again + context.backward, longer * weights};
 }
 
 PassSeconds head_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
-                         const LayerGroup& group, double rows, const TensorReduce& reduce) {
+                         const LayerGroup& group, double all_rows, const TensorReduce& reduce) {
   const Model& model = job.model;
+  const double rows = all_rows / job.context_parallel;
   const double ranks = group.tensor;
   const double product =
       model.head_forward_flops() * rows / ranks / (profile.products * speeds.flops_per_second);

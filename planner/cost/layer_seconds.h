@@ -1,6 +1,7 @@
 // Seconds of one layer, and of the output projection with the loss, for a micro-batch on ranks that share it.
 #pragma once
 
+#include "planner/cost/collective.h"
 #include "planner/model/compute_profile.h"
 #include "planner/model/job.h"
 
@@ -36,6 +37,7 @@ struct LayerGroup {
   int tensor = 1;                       ///< ranks
   int hosts = 1;                        ///< on so many hosts
   bool in_pipeline_over_hosts = false;  ///< the pipeline has several stages and leaves the host
+  CollectiveLink context = {};  ///< among the replicas that divide a row's tokens, of one rank of each
 };
 
 /// The bytes that a forward and a backward pass of one layer move through memory to convert the operands of
@@ -46,6 +48,21 @@ struct Fp8Conversions {
   double forward = 0, backward = 0;
 };
 Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows);
+
+/// What attention's exchange among c replicas that divide a row's tokens adds to a layer's passes, beside a
+/// core that takes `forward_core` and `backward_core` seconds. With x the seconds in which a rank passes its
+/// keys and values on, 2 (S / c) H K b / t bytes per row for K the share of heads that have keys of their
+/// own:
+///  * ring: c - 1 times, each beside the attention to one of c blocks of keys, of which max(0, x - core / c)
+///  shows;
+///    backward keys and values go with their gradients, 2 x, and the gradients take one more hop home.
+///  * all-to-all: queries, keys, values and outputs, of each (c - 1) / c; as many bytes backward. Nothing
+///  hides them.
+struct ContextSeconds {
+  double forward = 0, backward = 0;
+};
+ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double rows, double forward_core,
+                               double backward_core);
 
 /// The seconds of one layer for `rows` rows on each of the group's ranks. With
 ///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s, or
@@ -59,7 +76,8 @@ Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows);
 /// pass max(floor, 2 P + 2 A + 2 M + R's bytes + what is computed again) + R's hops; fused attention computes
 /// its weights again and takes 2.5 A. Where a job overlaps its exchanges with products (t ranks), R with its
 /// hops leaves over what P does not cover and 1/t of the shorter of both. Of the backward pass the share of
-/// one P and one M is for the gradients of weights.
+/// one P and one M is for the gradients of weights. Where replicas divide rows' tokens, each has its part of
+/// all of this, and waits for what context_seconds() says.
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double rows, const TensorReduce& reduce);
 

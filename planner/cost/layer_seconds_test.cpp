@@ -215,5 +215,38 @@ TEST(LayerSeconds, InFp8AreFasterProductsAndWhatConvertsTheirOperands) {
   EXPECT_NEAR(fp8_conversions(job, 4, 3).forward, 4 * tokens * (3 * h + f) / t, 1);
 }
 
+TEST(LayerSeconds, OfDividedRowsAreThePartsAndWhatTheExchangeShows) {
+  Job job = gpt(4096, 32, 8192);
+  job.model.kv_heads = 8;
+  ComputeProfile profile = unfused();
+  profile.fused_attention = true;
+  const PassSeconds whole = layer_seconds(job, profile, kSpeeds, {2}, 1, {});
+  const PassSeconds whole_head = head_seconds(job, profile, kSpeeds, {2}, 1, {});
+  job.context_parallel = 4;
+  const double core = 0.5 * 4 * 8192.0 * 8192 * 4096 / 2 / 4 / (0.8 * 3e14);
+  // A rank's keys and values: half as many bytes as one boundary has, for 8 of 32 heads have their own.
+  const double block = 0.5 * 2048.0 * 4096 * 2 / 2;
+  const auto seconds = [&](double per_byte, double hop) {
+    return layer_seconds(job, profile, kSpeeds, {.tensor = 2, .context = {4, per_byte, hop}}, 1, {});
+  };
+  const PassSeconds hidden = seconds(0.9 * core / 4 / block, 0);
+  EXPECT_NEAR(hidden.forward, whole.forward / 4, 1e-12);
+  EXPECT_NEAR(hidden.backward(), whole.backward() / 4 + 0.9 * core / 4, 1e-12) << "gradients' last way home";
+  EXPECT_NEAR(head_seconds(job, profile, kSpeeds, {2}, 1, {}).both(), whole_head.both() / 4, 1e-12);
+  const double step = 3 * core / 4, hop = 1e-6;
+  const PassSeconds shown = seconds(step / block, hop);
+  EXPECT_NEAR(shown.forward, whole.forward / 4 + 3 * (step + hop - core / 4), 1e-12);
+  EXPECT_NEAR(shown.backward(), whole.backward() / 4 + 3 * (2 * (step + hop) - 2.5 * core / 4) + step + hop,
+              1e-12);
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(seconds(step / block, hop).backward(), shown.backward() + shown.forward, 1e-12);
+  job.recompute = Recompute::kNone;
+  // Queries and outputs are as large as a boundary, keys and values a quarter of it each.
+  job.context_exchange = ContextExchange::kAllToAll;
+  const double all = 0.75 * 2.5 * 2048.0 * 4096 * 2 / 2 * 1e-9 + 4 * hop;
+  EXPECT_NEAR(seconds(1e-9, hop).forward, whole.forward / 4 + all, 1e-12);
+  EXPECT_NEAR(seconds(1e-9, hop).backward(), whole.backward() / 4 + all, 1e-12);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

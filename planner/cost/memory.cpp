@@ -13,9 +13,10 @@ namespace {
 
 /// The sizes of a micro-batch's tensors, in values.
 struct Sizes {
-  Sizes(const Model& model, int micro_batch_rows)
+  Sizes(const Job& job, int micro_batch_rows) : Sizes(job.model, job.context_parallel, micro_batch_rows) {}
+  Sizes(const Model& model, int context_parallel, int micro_batch_rows)
       : rows(static_cast<std::uint64_t>(micro_batch_rows)),
-        tokens(rows * static_cast<std::uint64_t>(model.context)),
+        tokens(rows * static_cast<std::uint64_t>(model.context / context_parallel)),
         boundary(tokens * static_cast<std::uint64_t>(model.hidden)),
         logits(tokens * static_cast<std::uint64_t>(model.vocabulary)),
         heads(static_cast<std::uint64_t>(model.heads)),
@@ -78,7 +79,7 @@ bool keeps_fp8(const Job& job) {
 HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   const Model& model = job.model;
   const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
-  const double tokens = static_cast<double>(rows) * model.context;
+  const double tokens = static_cast<double>(rows) * model.context / job.context_parallel;
   const double sequence = job.sequence_parallel ? t : 1;
   if (job.recompute == Recompute::kFull) {
     const auto input = static_cast<std::uint64_t>(tokens * b * h / sequence);
@@ -100,8 +101,9 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
   const double whole = 2 * b * h + products_in + 2 * mask * h;
   const double divided = b * h * (1 + key_value) + core_out + attention_out + inner_in + inner_out;
-  // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head.
-  const double core = job.recompute == Recompute::kSelective
+  // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head. Replicas that
+  // divide rows' tokens have fused attention, which keeps none of it.
+  const double core = job.recompute == Recompute::kSelective || job.context_parallel > 1
                           ? 0
                           : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
   const double until_backward = whole / sequence + (divided + core) / t;
@@ -134,7 +136,7 @@ HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
 HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& stage, bool first, bool last) {
   const Job& job = plan.job;
   const Model& model = job.model;
-  const Sizes sizes(model, pipeline.micro_batch);
+  const Sizes sizes(job, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
   const auto tensor = static_cast<std::uint64_t>(stage.tensor);
   HeldBytes held;
@@ -210,6 +212,17 @@ void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& 
   divide(memory.optimizer);
 }
 
+/// What replicas that divide rows' tokens have under way of one layer: by a ring two blocks of keys and
+/// values, one in use and one arriving, each with its gradients; by all-to-alls the exchanged queries, keys,
+/// values and outputs.
+std::uint64_t context_buffers(const Job& job, std::uint64_t boundary, std::uint64_t tensor) {
+  if (job.context_parallel == 1) return 0;
+  const double keys_values = 2.0 * job.model.key_value_heads() / job.model.heads;
+  const double values = job.context_exchange == ContextExchange::kRing ? 4 * keys_values : 2 + keys_values;
+  return static_cast<std::uint64_t>(values * static_cast<double>(boundary) * job.model.bytes_per_value /
+                                    static_cast<double>(tensor));
+}
+
 /// A number of bytes that no device will have, and that is still far from the limit of 64 bits.
 constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
 
@@ -235,7 +248,7 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
   if (job.framework != Framework::kTombolo) return megatron_layer(job, rows, tensor);
   const std::uint64_t bytes = job.on_cuda() ? cuda_layer_bytes(job, rows)
-                                            : tombolo_layer_values(Sizes(job.model, rows), job.recompute) *
+                                            : tombolo_layer_values(Sizes(job, rows), job.recompute) *
                                                   static_cast<std::uint64_t>(job.model.bytes_per_value);
   return {bytes, bytes};
 }
@@ -270,7 +283,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     return cuda_stage_memory(
         job, {plan.stage(slot, replica).layers, pipeline.micro_batch,
               micro_batches_in_flight(slot, slots, pipeline.micro_batches()), slot == 0, slot + 1 == slots});
-  const Sizes sizes(model, pipeline.micro_batch);
+  const Sizes sizes(job, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 
   RankMemory memory;
@@ -307,6 +320,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   } else {
     const auto tensor = static_cast<std::uint64_t>(plan.stage(slot, replica).tensor);
     if (slots > 1) memory.buffers += 2 * sizes.boundary * value;
+    memory.buffers += context_buffers(job, sizes.boundary, tensor);
     // Of the bytes per logit, 4 are among the activations.
     const double logit = held != nullptr ? held->logit_bytes - 4 : 4;
     if (slot + 1 == slots)

@@ -23,7 +23,8 @@ namespace tombolo::planner {
 ///    three boundary gradients (one being computed with, one being sent, one arriving), and one more input,
 ///    so that the next can arrive; Megatron-LM's: one boundary each way, and the gradient of the logits in
 ///    fp32; a profile's overhead
-/// Where the library says what was measured of a software (HeldMemory), that replaces Megatron-LM's
+/// Replicas that divide rows' tokens hold the activations of their part, and in the buffers what they
+/// exchange. Where the library says what was measured of a software (HeldMemory), that replaces Megatron-LM's
 /// activations and logits, and adds to gradients and buffers. On the bundled trainer's GPUs: what
 /// cuda_memory.h says.
 RankMemory rank_memory(const Plan& plan, int replica, int slot);

@@ -316,5 +316,24 @@ TEST(Memory, OfSharedParametersHoldsTwoLayersWhole) {
   EXPECT_LT(staged.optimizer, memory_of(job, 0).optimizer);
 }
 
+TEST(Memory, OfDividedRowsIsThatOfTheirPart) {
+  Job job = megatron_job();
+  job.recompute = Recompute::kSelective;
+  const RankMemory whole = memory_of(job, 0);
+  job.context_parallel = job.data = 4;
+  const RankMemory part = memory_of(job, 0);
+  EXPECT_NEAR(static_cast<double>(part.activations), static_cast<double>(whole.activations) / 4, 64);
+  EXPECT_EQ(part.parameters, whole.parameters);
+  EXPECT_EQ(part.optimizer, whole.optimizer);
+  // Two blocks of keys and values with their gradients; one is as large as a part's boundary.
+  job.recompute = Recompute::kNone;
+  const std::uint64_t boundary = std::uint64_t{2048} / 4 * 4 * 6144 * 2;
+  const RankMemory none = memory_of(job, 0);
+  EXPECT_EQ(none.activations, part.activations) << "fused attention keeps no weights";
+  EXPECT_EQ(none.buffers, std::uint64_t{4} * (2048 / 4 * 4) * 51200 / 8 + 4 * 2 * boundary / 8);
+  job.sharding = Sharding::kOptimizer;
+  EXPECT_EQ(memory_of(job, 0).optimizer, part.optimizer / 4) << "they shard with all replicas";
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -49,6 +49,14 @@ std::string outcome(const Plan& without, const Plan& plan, const topology::Clust
   }
 }
 
+/// The plan with whole rows on each replica: only its memory is looked at.
+std::string without_context(const Plan& plan, const topology::ClusterFile& cluster) {
+  Plan whole = plan;
+  whole.job.context_parallel = 1;
+  std::string text = lacking(whole, cluster);
+  return text.empty() ? "" : fmt::format(": with whole rows {}", text);
+}
+
 /// The plan with whole layers on each rank: only its memory is looked at, since its ranks are not enough for
 /// its places.
 std::string without_tensor(const Plan& plan, const topology::ClusterFile& cluster) {
@@ -111,6 +119,9 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.sequence_parallel)
     add("they divide the sequence where they would hold the same: without, {}",
         changed([](Job& other) { other.sequence_parallel = false; }));
+  if (job.context_parallel > 1)
+    add("{} replicas divide each row's tokens (context parallelism, {}){}", job.context_parallel,
+        context_exchange_name(job.context_exchange), without_context(plan, cluster));
   if (job.recompute != Recompute::kNone)
     add("{} recomputation: without, {}", recompute_name(job.recompute),
         changed([](Job& other) { other.recompute = Recompute::kNone; }));

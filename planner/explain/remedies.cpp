@@ -102,6 +102,7 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
 std::string layout_text(const Job& job) {
   std::string text = fmt::format("pipeline {}, data {}", job.pipeline, job.data);
   if (job.tensor > 1) text += fmt::format(", tensor {}", job.tensor);
+  if (job.context_parallel > 1) text += fmt::format(", {} of them for each row", job.context_parallel);
   if (job.schedule != Schedule::kOneForwardOneBackward)
     text += fmt::format(", schedule {}", schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
@@ -120,13 +121,13 @@ void fail_nothing_fits(const SearchContext& context, const Job& job, const GridR
   std::vector<std::string> all = remedies(context, rule, job, closest);
   all.push_back(fmt::format("with {} there", format_size(memory.total)));
   fail(Cause::kInvalidUsage,
-       "no plan fits in memory. The closest ({}) lacks {} ({} bytes) on "
+       "{}. The closest ({}) lacks {} ({} bytes) on "
        "rank {} (host {}, device {}, stage {}), which needs {}: parameters {}, gradients {}, optimizer {}, "
        "activations {}, buffers {}. It would fit {}",
-       layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_bytes, closest.missing_rank,
-       place.host, place.device, place.stage, format_size(memory.total), format_size(memory.parameters),
-       format_size(memory.gradients), format_size(memory.optimizer), format_size(memory.activations),
-       format_size(memory.buffers), fmt::join(all, ", or "));
+       kNothingFits, layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_bytes,
+       closest.missing_rank, place.host, place.device, place.stage, format_size(memory.total),
+       format_size(memory.parameters), format_size(memory.gradients), format_size(memory.optimizer),
+       format_size(memory.activations), format_size(memory.buffers), fmt::join(all, ", or "));
 }
 
 }  // namespace tombolo::planner

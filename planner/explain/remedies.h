@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/search/grid.h"
@@ -14,6 +15,9 @@ namespace tombolo::planner {
 
 /// The layout in words: "pipeline 2, data 4, tensor 8, micro-batches of 1 rows".
 std::string layout_text(const Job& job);
+
+/// How the error begins that fail_nothing_fits() throws.
+inline constexpr std::string_view kNothingFits = "no plan fits in memory";
 
 /// Throws kInvalidUsage naming the rank that lacks least, and what would fit by this rule. Each remedy that
 /// it names was tried: another layout, recomputation, a sharded optimizer, more ranks of the same kind, fewer

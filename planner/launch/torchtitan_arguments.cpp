@@ -61,10 +61,11 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   const int stages = plan.pipeline_size();
   add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
       job.tensor);
-  // Context-parallel ranks shard parameters with the replicas.
+  // Replicas that divide rows' tokens are not counted here; they shard with the others.
+  const int replicas = plan.data_size() / job.context_parallel;
   const bool shards = job.sharding >= Sharding::kGradients;
   add("--parallelism.data_parallel_shard_degree {} --parallelism.data_parallel_replicate_degree {}",
-      shards ? plan.data_size() : 1, shards ? 1 : plan.data_size());
+      shards ? replicas : 1, shards ? 1 : replicas);
   if (shards)
     add("--parallelism.fsdp_reshard_after_forward {}",
         job.sharding == Sharding::kParameters ? "always" : "never");

@@ -60,6 +60,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .sequence_parallel = true,
           .context_parallel = true,
           .expert_parallel = true,
+          .context_all_to_all = true,
           .tensor_overlap = true,
           .parameter_gather_overlap = true};
 }
@@ -118,6 +119,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .sequence_parallel = true,
                                      .context_parallel = true,
                                      .expert_parallel = true,
+                                     .context_all_to_all = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
 

@@ -70,6 +70,7 @@ struct FrameworkTraits {
   /// pass, as Transformer Engine's layers do; else both are converted anew for each product.
   bool keeps_fp8 = false;
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
+  bool context_all_to_all = false;        ///< beside the ring
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
   bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile

@@ -1,5 +1,10 @@
 #include "planner/model/job.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "planner/model/index.h"
 #include "planner/model/names.h"
@@ -59,6 +64,24 @@ double Job::boundary_bytes(int layer) const {
   return kind && kind->output_bytes > 0 ? kind->output_bytes : model.boundary_bytes();
 }
 
+std::string Job::context_misfit(int sharers) const {
+  if (context_parallel < 1)
+    return fmt::format("context_parallel is {}, expected at least 1", context_parallel);
+  if (context_parallel == 1) return {};
+  if (model.context % (2 * context_parallel) != 0)
+    return fmt::format("{} replicas cannot divide rows of {} tokens into two equal parts each",
+                       context_parallel, model.context);
+  if (context_exchange == ContextExchange::kAllToAll)
+    for (const auto& [heads, of] :
+         {std::pair(model.heads, ""), std::pair(model.key_value_heads(), " of keys")})
+      if (heads % (sharers * context_parallel) != 0)
+        return fmt::format(
+            "{} heads{} do not divide among {} ranks, as the all-to-all of {} replicas needs; take "
+            "the ring",
+            heads, of, sharers * context_parallel, context_parallel);
+  return {};
+}
+
 void Job::check() const {
   model.check();
   if (global_batch < 1)
@@ -87,7 +110,14 @@ void Job::check() const {
   const auto not_modelled = [](std::string_view what) {
     fail(Cause::kUnsupported, "job: the cost of {} is not modelled yet; plan without", what);
   };
-  if (context_parallel != 1) not_modelled("context parallelism");
+  if (const std::string why = context_misfit(std::max(1, tensor)); !why.empty())
+    fail(Cause::kInvalidUsage, "job: {}", why);
+  if (context_parallel > 1 && profile)
+    fail(Cause::kUnsupported,
+         "job: the profile's layers were measured with whole rows, and {} replicas are to divide each; plan "
+         "without "
+         "the profile",
+         context_parallel);
   if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
   if (is_fp8(multiplies_in()) && model.bytes_per_value != 2)
     fail(Cause::kInvalidUsage,
@@ -109,6 +139,7 @@ void Job::check() const {
   if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
   if (sharded()) lacks("sharded optimizer");
   if (is_fp8(multiplies_in())) lacks("products in fp8");
+  if (context_parallel > 1) lacks("context parallelism");
   if (blocking_sends) lacks("blocking sends");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,7 @@ struct Job {
   int global_batch = 0;  ///< rows per step
   int micro_batch = 0;   ///< rows per micro-batch; 0 = the planner chooses
   int pipeline = 0;      ///< stages; 0 = the planner chooses
-  int data = 0;          ///< replicas; 0 = the planner chooses
+  int data = 0;          ///< replicas, those that divide rows' tokens too; 0 = the planner chooses
   int tensor = 1;        ///< ranks that share each layer; 0 = the planner chooses
   Schedule schedule = Schedule::kOneForwardOneBackward;
   int chunks = 1;  ///< model chunks per stage; more than 1 with the interleaved schedule only
@@ -51,7 +52,8 @@ struct Job {
   bool sequence_parallel =
       false;  ///< what would be equal on all tensor-parallel ranks is divided among them along the sequence
   Sharding sharding = Sharding::kNone;
-  int context_parallel = 1;  ///< ranks that divide a row's tokens
+  /// Replicas in a row that take the same rows and divide their tokens; 0 = the planner takes as few as fit.
+  int context_parallel = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
   int expert_parallel = 1;         ///< ranks that divide a layer's experts; they are among the replicas'
   int expert_tensor_parallel = 1;  ///< ranks that share each expert
@@ -97,6 +99,13 @@ struct Job {
   /// Bytes per parameter that the optimizer keeps beside the parameter: two moments, and a master copy in
   /// fp32 where the parameter is smaller.
   int optimizer_bytes() const noexcept { return 2 * moment_bytes + (model.bytes_per_value < 4 ? 4 : 0); }
+  /// The rows per step of all replicas together: those that divide a row's tokens each have it.
+  int replica_rows() const noexcept { return global_batch * context_parallel; }
+  /// Why a job's replicas cannot divide its rows' tokens where `tensor` ranks share each layer; empty where
+  /// they can. A ring needs two equal parts per replica, since each takes an early and a late one, so that
+  /// causal attention is the same work for all; an all-to-all needs as many heads, and heads of keys, per
+  /// rank.
+  std::string context_misfit(int sharers) const;
   /// The parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
   std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
   /// The parameters of the embedding on each of `sharers` ranks, by the profile where it has them.

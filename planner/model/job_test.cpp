@@ -118,6 +118,17 @@ TEST(Job, CheckNamesWhatContradicts) {
                    job.model.bytes_per_value = 2;
                    job.precision = Precision::kFp8E4m3;
                  }));
+  expect_refused("context_parallel is 0", [](Job& job) { job.context_parallel = 0; });
+  expect_refused("rows of 32 tokens", [](Job& job) { job.context_parallel = 32; });
+  expect_refused("4 heads do not divide among 8 ranks", [](Job& job) {
+    job.context_parallel = 8;
+    job.context_exchange = ContextExchange::kAllToAll;
+  });
+  expect_refused("heads of keys do not divide among 4 ranks", [](Job& job) {
+    job.context_parallel = job.tensor = job.model.kv_heads = 2;
+    job.context_exchange = ContextExchange::kAllToAll;
+  });
+  expect_refused("no context parallelism", tombolo([](Job& job) { job.context_parallel = 2; }));
   expect_refused("no sharded optimizer", tombolo([](Job& job) { job.sharding = Sharding::kOptimizer; }));
   expect_refused("no blocking sends", tombolo([](Job& job) { job.blocking_sends = true; }));
 }

@@ -73,6 +73,9 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
   if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
   if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");
+  if (can.context_parallel && !can.context_all_to_all && job.context_parallel > 1 &&
+      job.context_exchange == ContextExchange::kAllToAll)
+    lacks("context parallelism by all-to-all");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
   if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
   if (!can.parameter_gather_overlap && job.overlap_parameters)

@@ -99,5 +99,15 @@ TEST(Inexpressible, NamesShardingsWithSeveralStages) {
       Sentences{"any framework has no sharding of parameters among replicas that differ in stages or rows"});
 }
 
+TEST(Inexpressible, NamesAnExchangeOfContexts) {
+  Plan plan = two_by_two();
+  plan.job.context_parallel = 2;
+  plan.job.context_exchange = ContextExchange::kAllToAll;
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            Sentences{"torchtitan has no context parallelism by all-to-all"});
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{"DeepSpeed has no context parallelism"});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -171,6 +171,14 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
   for (const auto& replica : slots)
     for (const auto& ranks : replica)
       if (ranks.size() > 1) add("tensor", ranks, true);
+  const std::size_t parts = at(plan.job.context_parallel);
+  for (std::size_t begin = 0; parts > 1 && begin < slots.size(); begin += parts)
+    for (std::size_t stage = 0; stage < slots[begin].size(); ++stage)
+      for (std::size_t tensor = 0; tensor < slots[begin][stage].size(); ++tensor) {
+        std::vector<int> ranks;
+        for (std::size_t part = 0; part < parts; ++part) ranks.push_back(slots[begin + part][stage][tensor]);
+        add("context", std::move(ranks), true);
+      }
   // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas.
   // Where stages or tensor degrees differ, it does so with all ranks that hold some of these layers.
   const auto same_cut = [&](const Pipeline& one) {

@@ -67,7 +67,8 @@ std::vector<std::vector<std::vector<int>>> Plan::ranks_by_slot() const {
 }
 
 std::vector<Pipeline> equal_pipelines(const Job& job, const std::vector<Stage>& stages) {
-  return std::vector<Pipeline>(at(job.data), Pipeline{stages, job.global_batch / job.data, job.micro_batch});
+  return std::vector<Pipeline>(at(job.data),
+                               Pipeline{stages, job.replica_rows() / job.data, job.micro_batch});
 }
 
 }  // namespace tombolo::planner

@@ -28,7 +28,9 @@ struct Stage {
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
-/// One replica of the model: its stages, and its share of the batch.
+/// One replica of the model: its stages, and its share of the batch. With context parallelism
+/// `Job::context_parallel` replicas in a row take the same rows, and each of them an equal part of their
+/// tokens.
 struct Pipeline {
   /// Stages in the order of their layers. With model chunks these are virtual stages: of n slots, number v is
   /// chunk v / n of slot v % n.
@@ -51,7 +53,7 @@ struct RankPlacement {
 
 /// Ranks that communicate with each other.
 struct Group {
-  std::string kind;                                      ///< "tensor", "data" or "pipeline"
+  std::string kind;                                      ///< "tensor", "context", "data" or "pipeline"
   std::vector<int> ranks;                                ///< for "pipeline": in stage order
   topology::NicKind nic_kind = topology::NicKind::kTcp;  ///< the slowest kind used inside the group
 };

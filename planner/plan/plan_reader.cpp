@@ -97,7 +97,7 @@ void parse_job(const JsonCursor& at, Job& job) {
 }
 
 void check_equal_shares(const JsonCursor& at, const Job& job) {
-  if (job.global_batch % (static_cast<std::int64_t>(job.data) * job.micro_batch) != 0)
+  if (job.replica_rows() % (static_cast<std::int64_t>(job.data) * job.micro_batch) != 0)
     at.field("global_batch")
         .reject(
             fmt::format("{} rows do not divide into {} replicas of micro-batches of {} rows; take a multiple "
@@ -154,9 +154,10 @@ std::vector<Pipeline> parse_pipelines(const JsonCursor& at, const Job& job) {
   }
   if (static_cast<int>(pipelines.size()) != job.data)
     at.reject(fmt::format("{} pipelines, but job.data is {}; make them equal", pipelines.size(), job.data));
-  if (rows != job.global_batch)
-    at.reject(fmt::format("the pipelines take {} rows, but job.global_batch is {}; make them equal", rows,
-                          job.global_batch));
+  if (rows != job.replica_rows())
+    at.reject(fmt::format(
+        "the pipelines take {} rows, but job.global_batch is {}{}; make them equal", rows, job.global_batch,
+        job.context_parallel > 1 ? fmt::format(", each in {} pipelines", job.context_parallel) : ""));
   return pipelines;
 }
 
@@ -211,8 +212,8 @@ std::vector<RankPlacement> parse_ranks(const JsonCursor& at, const Plan& plan) {
 Group parse_group(const JsonCursor& at, int ranks) {
   at.only({"kind", "ranks", "nic_kind"});
   Group group;
-  constexpr std::array kKinds = {"data", "pipeline", "tensor"};
-  group.kind = kKinds[at.field("kind").choice({"data", "pipeline", "tensor"})];
+  constexpr std::array kKinds = {"data", "pipeline", "tensor", "context"};
+  group.kind = kKinds[at.field("kind").choice({"data", "pipeline", "tensor", "context"})];
   for (const JsonCursor& rank : at.field("ranks").elements())
     group.ranks.push_back(whole(rank, 0, ranks - 1));
   const JsonCursor kind = at.field("nic_kind");
@@ -325,6 +326,13 @@ Plan Plan::parse(const JsonDocument& document) {
     const auto parsed = parse_stages(stages, plan.job);
     plan.pipelines = equal_pipelines(plan.job, parsed);
   }
+  if (plan.job.data % plan.job.context_parallel != 0)
+    root.field("job").reject(
+        fmt::format("{} replicas do not divide into groups of {} that divide rows' tokens", plan.job.data,
+                    plan.job.context_parallel));
+  if (plan.job.context_parallel > 1 &&
+      std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
+    pipelines->reject("replicas that divide rows' tokens cannot differ; make them equal");
   if (plan.job.sharding > Sharding::kOptimizer &&
       std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
     pipelines->reject(fmt::format(

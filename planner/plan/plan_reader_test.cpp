@@ -171,15 +171,13 @@ TEST(PlanFile, ReadsHowEarlierVersionsSaidThatTheOptimizerIsSharded) {
 }
 
 TEST(PlanFile, RefusesWhatIsNotModelledYet) {
-  for (const char* field : {"context_parallel", "expert_parallel"}) {
-    Json json = unequal_plan().to_json();
-    json["job"][field] = 2;
-    try {
-      (void)Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
-      ADD_FAILURE() << field << " was accepted";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("not modelled yet"), std::string::npos) << error.what();
-    }
+  Json json = unequal_plan().to_json();
+  json["job"]["expert_parallel"] = 2;
+  try {
+    (void)Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("not modelled yet"), std::string::npos) << error.what();
   }
 }
 
@@ -238,6 +236,31 @@ TEST(PlanFile, ModelChunksAreVirtualStages) {
   plan.pipelines = equal_pipelines(plan.job, plan.stages());
   EXPECT_THROW(Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json")), Error)
       << "3 micro-batches cannot be interleaved over 2 stages";
+}
+
+TEST(PlanFile, ReadsReplicasThatDivideRows) {
+  Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.context_parallel = 2;
+  plan.job.context_exchange = ContextExchange::kAllToAll;
+  plan.job.global_batch = 4;
+  Json json = plan.to_json();
+  const Plan back = Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
+  EXPECT_EQ(back.pipelines, plan.pipelines) << "two groups of two, each with two of the four rows";
+  EXPECT_EQ(back.job.context_exchange, ContextExchange::kAllToAll);
+  const auto refused = [&](const char* field, int value, const char* part) {
+    Json other = json;
+    other["job"][field] = value;
+    try {
+      (void)Plan::parse(JsonDocument::parse(other.dump(), "plan.json"));
+      ADD_FAILURE() << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refused("context_parallel", 3, "cannot divide rows of 32 tokens");
+  refused("context_parallel", 8, "do not divide among 8 ranks");
+  refused("data", 1, "1 replicas do not divide into groups of 2");
 }
 
 }  // namespace

@@ -72,8 +72,8 @@ std::vector<int> DivisionIdeas::choose_micro_batches() const {
   if (job_.micro_batch > 0) return {job_.micro_batch};
   if (aligned_) return {1};
   std::vector<int> sizes;
-  for (int rows = 1; rows <= std::min(16, job_.global_batch); rows *= 2)
-    if (job_.global_batch % rows == 0) sizes.push_back(rows);
+  for (int rows = 1; rows <= std::min(16, job_.replica_rows()); rows *= 2)
+    if (job_.replica_rows() % rows == 0) sizes.push_back(rows);
   return sizes;
 }
 
@@ -120,7 +120,7 @@ void DivisionIdeas::add(const std::vector<HostSlice>& slices, int count, const A
 /// The step's time if micro-batches could be divided arbitrarily: then all pipelines of sizes_ and ticks_
 /// would end together.
 double DivisionIdeas::least_seconds(int rows) const {
-  double work = static_cast<double>(job_.global_batch) / rows, speed = 0;
+  double work = static_cast<double>(job_.replica_rows()) / rows, speed = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     work += sizes_[i] - 1;
     speed += 1 / ticks_[i];
@@ -144,10 +144,10 @@ std::vector<double> DivisionIdeas::tick_seconds(const std::vector<std::vector<Un
 /// many.
 std::vector<int> DivisionIdeas::share_rows(const std::vector<int>& sizes, const std::vector<double>& ticks,
                                            int rows) const {
-  const int count = static_cast<int>(sizes.size()), all = job_.global_batch / rows;
+  const int count = static_cast<int>(sizes.size()), all = job_.replica_rows() / rows;
   std::vector<int> shares(sizes.size(), 0);
   if (aligned_ || !context_.options.uneven_replicas) {
-    if (all % count == 0) std::ranges::fill(shares, job_.global_batch / count);
+    if (all % count == 0) std::ranges::fill(shares, job_.replica_rows() / count);
     return shares;
   }
   if (all < count) return shares;

@@ -49,6 +49,8 @@ bool Estimator::allowed(const Shape& shape) const {
   if (job_.data > 0 && replicas != job_.data) return false;
   if (job_.micro_batch > 0 && shape.micro_batch != job_.micro_batch) return false;
   const Shape::Kind& first = shape.kinds.front();
+  if (replicas % job_.context_parallel != 0 || !job_.context_misfit(first.slots.front().degree).empty())
+    return false;
   if (shape.saving.sharding > Sharding::kOptimizer && replicas > 1) {
     const FrameworkTraits& can = traits(job_.framework);
     const auto has = first.slots.size() > 1 ? can.staged_shardings : can.shardings;
@@ -151,8 +153,8 @@ int Estimator::shared_queue(const Path& path, double& bytes_per_second) {
 Estimator::Border Estimator::border(const Shape::PipelineSlot& from, const Shape::PipelineSlot& to,
                                     const Shape& shape) {
   const int here = pools_[at(from.pool)].host, there = pools_[at(to.pool)].host;
-  const double bytes =
-      border_bytes(job_, job_.model.boundary_bytes() * shape.micro_batch, from.degree, to.degree);
+  const double bytes = border_bytes(
+      job_, job_.model.boundary_bytes() * shape.micro_batch / job_.context_parallel, from.degree, to.degree);
   Border border;
   border.possible = context_.view.linked(here, there) && context_.view.linked(there, here);
   if (!border.possible) return border;

@@ -128,10 +128,10 @@ void add_candidates(const SearchContext& context, Job job, const Placement& plac
     return;
   }
   const int fixed = job.micro_batch;
-  for (const int micro_batch : divisors(job.global_batch / job.data)) {
+  for (const int micro_batch : divisors(job.replica_rows() / job.data)) {
     if (fixed > 0 && micro_batch != fixed) continue;
     job.micro_batch = micro_batch;
-    if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
+    if (job.chunks > 1 && job.replica_rows() / job.data / micro_batch % job.pipeline != 0) continue;
     std::vector<Candidate> fitting;
     Candidate closest;
     for (const auto& [sharding, some] : savings) {
@@ -174,13 +174,18 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
         "{}: {} layers do not divide into {} stages, as Megatron's default demands (the holmes "
         "strategy can)",
         name_of(grid), job.model.layers, stages);
-  if (job.global_batch % grid.data != 0)
+  if (grid.data % job.context_parallel != 0)
+    return fmt::format("{}: {} replicas do not divide into groups of {} that divide rows' tokens",
+                       name_of(grid), grid.data, job.context_parallel);
+  if (std::string why = job.context_misfit(grid.tensor); !why.empty())
+    return fmt::format("{}: {}", name_of(grid), why);
+  if (job.replica_rows() % grid.data != 0)
     return fmt::format("{}: a batch of {} rows does not divide into {} replicas", name_of(grid),
-                       job.global_batch, grid.data);
-  if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
+                       job.global_batch, grid.data / job.context_parallel);
+  if (job.micro_batch > 0 && job.replica_rows() / grid.data % job.micro_batch != 0)
     return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
-                       job.global_batch / grid.data, job.micro_batch);
-  if (const int most = job.global_batch / grid.data / std::max(1, job.micro_batch);
+                       job.replica_rows() / grid.data, job.micro_batch);
+  if (const int most = job.replica_rows() / grid.data / std::max(1, job.micro_batch);
       job.schedule == Schedule::kInterleaved && most % grid.pipeline != 0)
     return fmt::format("{}: {} micro-batches per replica are no multiple of {} stages, as interleaving needs",
                        name_of(grid), most, grid.pipeline);

@@ -87,7 +87,7 @@ class HostDivision {
           ideas_.time(slice);
         }
       }
-    const int most = std::min(static_cast<int>(slices.size()), job_.global_batch);
+    const int most = std::min(static_cast<int>(slices.size()), job_.replica_rows());
     for (int pipelines = 1; pipelines <= most; ++pipelines) {
       if (job_.data > 0 && pipelines != job_.data) continue;
       // Many slices are only divided evenly.

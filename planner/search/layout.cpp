@@ -106,6 +106,9 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
 }
 
 bool Scorer::sound(const Layout& layout) const {
+  if (layout.replicas.size() % at(job_.context_parallel) != 0 ||
+      !job_.context_misfit(static_cast<int>(layout.replicas.front().slots.front().ranks.size())).empty())
+    return false;
   int rows = 0;
   for (const Layout::Replica& replica : layout.replicas) {
     if (replica.micro_batch < 1 || replica.rows < 1 || replica.rows % replica.micro_batch != 0) return false;
@@ -121,7 +124,7 @@ bool Scorer::sound(const Layout& layout) const {
          replica.rows / replica.micro_batch % static_cast<int>(replica.slots.size()) != 0))
       return false;
   }
-  return rows == job_.global_batch && (context_.options.uneven_replicas || layout.uniform());
+  return rows == job_.replica_rows() && (context_.options.uneven_replicas || layout.uniform());
 }
 
 double Scorer::seconds(const Layout& layout, double limit) {

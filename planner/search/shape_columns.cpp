@@ -44,8 +44,8 @@ class Columns {
     }
     // Large memory comes first, because the first stages hold the most micro-batches.
     std::ranges::stable_sort(classes_, [](const auto& a, const auto& b) { return a.memory > b.memory; });
-    for (int rows = 1; rows <= std::min(16, job.global_batch); rows *= 2)
-      if (job.global_batch % rows == 0 && job.micro_batch == 0) micro_batches_.push_back(rows);
+    for (int rows = 1; rows <= std::min(16, job.replica_rows()); rows *= 2)
+      if (job.replica_rows() % rows == 0 && job.micro_batch == 0) micro_batches_.push_back(rows);
     if (job.micro_batch > 0) micro_batches_ = {job.micro_batch};
   }
 
@@ -53,7 +53,7 @@ class Columns {
     if (classes_.size() > kClasses) return {};
     for (const int groups : numbers_of_groups())
       for (int replicas = 1; replicas <= most_devices(); ++replicas)
-        if (groups * replicas <= job_.global_batch && (job_.data == 0 || job_.data == groups * replicas))
+        if (groups * replicas <= job_.replica_rows() && (job_.data == 0 || job_.data == groups * replicas))
           for (const int rows : micro_batches_) {
             groups_ = groups;
             replicas_ = replicas;
@@ -100,7 +100,7 @@ class Columns {
     if (next == classes_.size()) {
       if (slots == 0 || (job_.pipeline > 0 && slots != job_.pipeline)) return;
       const double micro_batches =
-          std::ceil(static_cast<double>(job_.global_batch) / rows_ / groups_ / replicas_);
+          std::ceil(static_cast<double>(job_.replica_rows()) / rows_ / groups_ / replicas_);
       const double tick = std::max(longest, job_.model.layers / speed);
       ideas_.push_back({(micro_batches + slots - 1) * tick, groups_, replicas_, rows_, shares_});
       return;
@@ -130,7 +130,7 @@ class Columns {
     for (int group = 0; group < idea.groups; ++group) {
       Shape::Kind& kind = shape.kinds.emplace_back();
       kind.count = idea.replicas;
-      kind.micro_batches = std::max(1, job_.global_batch / idea.rows / idea.groups);
+      kind.micro_batches = std::max(1, job_.replica_rows() / idea.rows / idea.groups);
       for (std::size_t i = 0; i < classes_.size(); ++i) {
         const int hosts = static_cast<int>(classes_[i].pools.size()) / idea.groups;
         for (int host = 0; host < hosts; ++host)

@@ -66,7 +66,7 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
       usable_memory(job_, context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
   if (available <= 0) return job_.model.layers;
   const int slots = static_cast<int>(kind.slots.size());
-  const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;
+  const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.replica_rows();
   const int held = micro_batches_in_flight(slot, slots, most);
   const bool first = slot == 0, last = slot + 1 == slots;
   const int replicas = shape.saving.sharding != Sharding::kNone ? shape.replicas() : 1;
@@ -132,8 +132,8 @@ double ShapeCosts::tick(const Shape::Kind& kind, const Shape& shape) {
 }
 
 bool ShapeCosts::share_micro_batches(Shape& shape) {
-  if (job_.global_batch % shape.micro_batch != 0) return false;
-  const int all = job_.global_batch / shape.micro_batch, replicas = shape.replicas();
+  if (job_.replica_rows() % shape.micro_batch != 0) return false;
+  const int all = job_.replica_rows() / shape.micro_batch, replicas = shape.replicas();
   if (all < replicas) return false;
   if (!context_.options.uneven_replicas) {
     if (all % replicas != 0) return false;

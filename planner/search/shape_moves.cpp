@@ -232,7 +232,7 @@ class ShapeAnnealer {
       const bool half = below(2) == 0;
       if (job_.micro_batch > 0 || (half && shape.micro_batch % 2 != 0)) return false;
       shape.micro_batch = half ? shape.micro_batch / 2 : shape.micro_batch * 2;
-      if (shape.micro_batch > job_.global_batch) return false;
+      if (shape.micro_batch > job_.replica_rows()) return false;
     }
     // Rows are dealt first, because the number of micro-batches under way decides how much memory is left for
     // layers.

@@ -46,7 +46,7 @@ class Exhaustive {
         structures_(structures_of(context, job, classes_)) {
     schedules_ = context.options.schedules;
     if (schedules_.empty()) schedules_ = {{job.schedule, job.chunks}};
-    for (int rows = 1; rows <= job.global_batch; ++rows)
+    for (int rows = 1; rows <= job.replica_rows(); ++rows)
       if (job.micro_batch == 0 || job.micro_batch == rows) micro_batches_.push_back(rows);
   }
 
@@ -68,12 +68,12 @@ class Exhaustive {
 
   /// The number of ways to give every replica rows, and a micro-batch that divides them.
   double shares_in_all(int replicas) const {
-    std::vector<double> ways(at(job_.global_batch) + 1, 0);
+    std::vector<double> ways(at(job_.replica_rows()) + 1, 0);
     ways[0] = 1;
     for (int replica = 0; replica < replicas; ++replica) {
       std::vector<double> next(ways.size(), 0);
-      for (int had = 0; had <= job_.global_batch; ++had)
-        for (int rows = 1; had + rows <= job_.global_batch && ways[at(had)] > 0; ++rows)
+      for (int had = 0; had <= job_.replica_rows(); ++had)
+        for (int rows = 1; had + rows <= job_.replica_rows() && ways[at(had)] > 0; ++rows)
           next[at(had + rows)] += ways[at(had)] * static_cast<double>(sizes_for(rows).size());
       ways = std::move(next);
     }
@@ -107,12 +107,12 @@ class Exhaustive {
     const int replicas = static_cast<int>(structure.size());
     rows_.assign(structure.size(), {});
     if (context_.options.uneven_replicas) {
-      share_rows(structure, 0, job_.global_batch);
+      share_rows(structure, 0, job_.replica_rows());
       return;
     }
-    if (job_.global_batch % replicas != 0) return;
-    for (const int size : sizes_for(job_.global_batch / replicas)) {
-      std::ranges::fill(rows_, Share{job_.global_batch / replicas, size});
+    if (job_.replica_rows() % replicas != 0) return;
+    for (const int size : sizes_for(job_.replica_rows() / replicas)) {
+      std::ranges::fill(rows_, Share{job_.replica_rows() / replicas, size});
       try_layers(structure);
     }
   }
@@ -239,15 +239,20 @@ class Exhaustive {
   std::map<std::string, PassSeconds> layer_seconds_;
 };
 
+/// Which replicas divide rows with which depends on their order, and structures have none.
+bool searchable(const SearchContext& context, const Job& job) {
+  return context.launcher_slots.size() <= kMostRanks && job.context_parallel == 1;
+}
+
 }  // namespace
 
 double layouts_in_all(const SearchContext& context, const Job& job) {
-  if (context.launcher_slots.size() > kMostRanks) return Scorer::kNever;
+  if (!searchable(context, job)) return Scorer::kNever;
   return Exhaustive(context, job, Scorer::kNever).count();
 }
 
 std::optional<Plan> exhaustive_plan(const SearchContext& context, const Job& job, double limit) {
-  if (context.launcher_slots.size() > kMostRanks) return std::nullopt;
+  if (!searchable(context, job)) return std::nullopt;
   return Exhaustive(context, job, limit).search();
 }
 

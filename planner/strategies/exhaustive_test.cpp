@@ -93,5 +93,29 @@ TEST(Exhaustive, IsWhatAutoFindsForReplicasThatShareWhatTheyHold) {
   }
 }
 
+TEST(Exhaustive, IsNotBeatenForReplicasThatDivideRows) {
+  std::mt19937_64 random(test_seed());
+  int found = 0;
+  for (int trial = 0; trial < test_rounds(9); ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 2 + trial % 3);
+    Job job = random_job(random, 2 + trial % 3, 1 + static_cast<int>(random() % 3));
+    job.framework = std::array{Framework::kAny, Framework::kMegatron, Framework::kTorchTitan}[random() % 3];
+    job.tensor = 0;
+    job.context_parallel = 2;
+    if (job.framework != Framework::kTorchTitan && random() % 2 == 0)
+      job.context_exchange = ContextExchange::kAllToAll;
+    const double best = Everything(cluster, job).best(), seen = seconds_by(cluster, job, "auto");
+    if (best == Scorer::kNever) {
+      EXPECT_EQ(seen, best) << "trial " << trial;
+      continue;
+    }
+    // Their order counts, so that no strategy tries every layout.
+    EXPECT_GE(seen, best * (1 - 1e-8)) << "trial " << trial;
+    EXPECT_LE(seen, 1.25 * best) << "trial " << trial;
+    ++found;
+  }
+  EXPECT_GT(found, 0);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -68,7 +68,7 @@ class ShapeSearch {
     constexpr std::int64_t kMostOperations = 1'500'000;
     std::int64_t slots = 0;
     for (const Shape::Kind& kind : start.shape.kinds) slots += static_cast<std::int64_t>(kind.slots.size());
-    const std::int64_t once = 2 * slots * job_.global_batch / start.shape.replicas();
+    const std::int64_t once = 2 * slots * job_.replica_rows() / start.shape.replicas();
     return improved_shape(context_, job_, pools_, estimator_, start,
                           std::min(kMostOperations, 300 * slots * once), ++seed_);
   }

@@ -95,7 +95,8 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
   // One of every `pipeline` micro-batches pays for the hops, on what Pipette calls the hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
   const double activations =
-      turns * border_bytes(job, job.model.boundary_bytes() * job.micro_batch, job.tensor, job.tensor);
+      turns * border_bytes(job, job.model.boundary_bytes() * job.micro_batch / job.context_parallel,
+                           job.tensor, job.tensor);
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
                            static_cast<double>(job.model.layer_parameters()) * job.model.layers /
                            job.pipeline;

@@ -67,7 +67,7 @@ class StructureSearch {
 
   void keep(const Structure& structure) {
     if (job_.data > 0 && static_cast<int>(structure.size()) != job_.data) return;
-    if (static_cast<int>(structure.size()) > job_.global_batch) return;
+    if (static_cast<int>(structure.size()) > job_.replica_rows()) return;
     std::vector<std::string> names;
     for (const auto& pipeline : structure) {
       if (static_cast<int>(pipeline.size()) > job_.model.layers ||

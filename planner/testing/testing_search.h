@@ -101,7 +101,7 @@ class Everything {
              std::vector<Saving> savings = {})
       : view_(cluster, "per-peer", {}), job_(job) {
     options_.savings = std::move(savings);
-    options_.uneven_replicas = traits(job.framework).uneven_replicas;
+    options_.uneven_replicas = traits(job.framework).uneven_replicas && job.context_parallel == 1;
     options_.may_leave_out = may_leave_out;
   }
 
@@ -120,7 +120,7 @@ class Everything {
 
  private:
   void cut(const std::vector<int>& order, std::size_t next, Layout& layout) {
-    if (next == order.size() || (options_.may_leave_out && next > 0)) rows(layout, 0, job_.global_batch);
+    if (next == order.size() || (options_.may_leave_out && next > 0)) rows(layout, 0, job_.replica_rows());
     if (next == order.size()) return;
     for (std::size_t size = 1; next + size <= order.size(); ++size) {
       const std::vector<int> group(order.begin() + static_cast<std::ptrdiff_t>(next),

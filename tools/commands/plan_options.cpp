@@ -71,7 +71,8 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   const bool beyond =
       options.tensor > 1 || options.chunks > 1 || (!options.schedule.empty() && options.schedule != "1f1b") ||
       options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
-      options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8");
+      options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8") ||
+      options.context_parallel > 1;
   if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
@@ -147,6 +148,13 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
       ->check(CLI::IsMember({"tombolo", "megatron", "deepspeed", "torchtitan", "nemo"}));
   add_count(app, "--tensor", options.tensor,
             "Ranks that share each layer; default: chosen, inside of hosts, where the framework can");
+  add_count(app, "--context-parallel", options.context_parallel,
+            "Replicas that take the same rows and divide their tokens; default: as few as a plan fits with");
+  app.add_option(
+         "--context-exchange", options.context_exchange,
+         "How they exchange what attention needs: ring (default), which passes keys and values round, or "
+         "all-to-all, which exchanges tokens for heads")
+      ->check(CLI::IsMember({"ring", "all-to-all"}));
   app.add_option(
          "--schedule", options.schedule,
          "1f1b, gpipe, interleaved or zero-bubble-h1; default: of those that the framework has the fastest")
@@ -269,6 +277,10 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   job.framework = framework_of(options, job.model).framework;
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
+  job.context_parallel = options.context_parallel;
+  if (!planner::traits(job.framework).context_parallel && job.context_parallel == 0) job.context_parallel = 1;
+  if (const auto exchange = planner::context_exchange_from_name(options.context_exchange))
+    job.context_exchange = *exchange;
   set_device(options, cluster, job);
   set_precision(options, cluster, job);
   refuse_foreign_model(job);

@@ -210,6 +210,39 @@ TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
   EXPECT_EQ(seconds(""), seconds("--shard-optimizer"));
 }
 
+TEST_F(PlanCommand, DividesRowsAmongReplicas) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
+  cluster.save(file("cluster.json"));
+  const auto plan = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"plan", "--cluster", file("cluster.json"), "--batch", "8", "--pipeline", "1", "--data", "4",
+                 "--model", "layers=8,hidden=128,heads=4,context=4096,vocabulary=256,gated=yes,bytes=2"});
+    return run(more) == kExitOk ? out_ : err_;
+  };
+  const Json whole = Json::parse(plan({"--json"})),
+             halves = Json::parse(plan({"--json", "--context-parallel", "2"}));
+  EXPECT_EQ(whole.at("job").value("context_parallel", 1), 1) << "as few as fit";
+  EXPECT_EQ(halves.at("job").at("context_parallel"), 2);
+  EXPECT_EQ(halves.at("job").at("context_exchange"), "ring");
+  EXPECT_EQ(Json::parse(plan({"--json", "--context-parallel", "2", "--context-exchange", "all-to-all"}))
+                .at("job")
+                .at("context_exchange"),
+            "all-to-all");
+  const std::string text = plan({"--context-parallel", "2"});
+  EXPECT_MENTIONS(text, ", 2 replicas divide each row (ring)");
+  EXPECT_MENTIONS(text, "2 replicas divide each row's tokens (context parallelism, ring)");
+  EXPECT_MENTIONS(plan({"--context-parallel", "2", "--emit", "megatron"}),
+                  "--context-parallel-size 2 --cp-comm-type p2p");
+  const std::string titan = plan({"--context-parallel", "2", "--framework", "torchtitan", "--emit",
+                                  "torchtitan", "--sharding", "parameters"});
+  EXPECT_MENTIONS(titan, "--parallelism.data_parallel_shard_degree 2");
+  EXPECT_MENTIONS(titan, "--parallelism.context_parallel_degree 2");
+  EXPECT_MENTIONS(plan({"--context-parallel", "2", "--framework", "deepspeed"}),
+                  "DeepSpeed has no context parallelism");
+}
+
 TEST_F(PlanCommand, SharesParametersWhereNothingElseFits) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](double memory, std::vector<std::string> more) {

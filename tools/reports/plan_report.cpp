@@ -144,6 +144,9 @@ std::string choices_text(const Plan& plan) {
   if (job.schedule != planner::Schedule::kOneForwardOneBackward)
     text += fmt::format(", schedule {}", planner::schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
+  if (job.context_parallel > 1)
+    text += fmt::format(", {} replicas divide each row ({})", job.context_parallel,
+                        planner::context_exchange_name(job.context_exchange));
   if (job.sharded()) text += fmt::format(", sharded {}", planner::sharding_name(job.sharding));
   if (planner::is_fp8(job.multiplies_in()))
     text += fmt::format(", products in {}", planner::precision_name(job.multiplies_in()));
