@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "planner/explain/choose.h"
 #include "planner/explain/left_out.h"
 #include "planner/explain/remedies.h"
@@ -142,43 +143,49 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
   return plan;
 }
 
-}  // namespace
-
-namespace {
-
-/// The plan in which as few replicas divide rows' tokens as any fits with. Throws what a plan of whole rows
-/// lacks.
-Plan with_fewest_parts(const topology::ClusterFile& cluster, const Job& wanted, const PlanOptions& options,
-                       const Strategy& strategy) {
-  Job job = wanted;
-  job.context_parallel = 1;
+/// The plan in which as few replicas divide rows' tokens as any fits with, and twice as many as long as whole
+/// layers are computed again and a step gets shorter. Throws what a plan of whole rows lacks.
+Plan with_open_parts(const topology::ClusterFile& cluster, const Job& wanted, const PlanOptions& options,
+                     const Strategy& strategy) {
   std::size_t devices = 0;
   for (const topology::Host& host : cluster.hosts) devices += host.devices.size();
-  const bool can = traits(job.framework).context_parallel && !job.profile;
-  try {
-    return make_plan(cluster, job, options, strategy);
-  } catch (const Error& whole) {
-    if (std::string_view(whole.what()).find(kNothingFits) == std::string_view::npos) throw;
-    for (job.context_parallel = 2; can && at(job.context_parallel) <= devices; job.context_parallel *= 2) {
-      if (!job.context_misfit(std::max(1, job.tensor)).empty()) break;
-      try {
-        Plan plan = make_plan(cluster, job, options, strategy);
+  const std::size_t most = traits(wanted.framework).context_parallel && !wanted.profile ? devices : 1;
+  std::optional<Plan> best;
+  std::optional<Error> whole;
+  Job job = wanted;
+  for (job.context_parallel = 1; at(job.context_parallel) <= std::max<std::size_t>(1, most);
+       job.context_parallel *= 2) {
+    if (!job.context_misfit(std::max(1, job.tensor)).empty()) break;
+    try {
+      Plan plan = make_plan(cluster, job, options, strategy);
+      const double seconds = plan.prediction.step_seconds;
+      if (best && seconds >= best->prediction.step_seconds) break;
+      if (best)
+        plan.notes.push_back(fmt::format(
+            "{} replicas divide each row's tokens: with {} a step would take {}, for layers would be "
+            "computed again as a whole",
+            job.context_parallel, best->job.context_parallel, format_seconds(best->prediction.step_seconds)));
+      else if (whole)
         plan.notes.push_back(fmt::format("{} in which fewer than {} replicas divide a row's tokens",
                                          kNothingFits, job.context_parallel));
-        return plan;
-      } catch (const Error& error) {
-        if (error.cause() != Cause::kInvalidUsage) throw;
-      }
+      best = std::move(plan);
+      if (best->job.recompute != Recompute::kFull) break;
+    } catch (const Error& error) {
+      if (!whole && !best && std::string_view(error.what()).find(kNothingFits) == std::string_view::npos)
+        throw;
+      if (best) break;
+      if (!whole) whole = error;
     }
-    throw;
   }
+  if (!best) throw Error(*whole);
+  return std::move(*best);
 }
 
 }  // namespace
 
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& wanted,
                const Strategy& strategy) {
-  if (job.context_parallel == 0) return with_fewest_parts(cluster, job, wanted, strategy);
+  if (job.context_parallel == 0) return with_open_parts(cluster, job, wanted, strategy);
   check_job(job, wanted, strategy);
   PlanOptions options = wanted;
   const FrameworkTraits& can = traits(job.framework);

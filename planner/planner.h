@@ -46,10 +46,11 @@ struct PlanOptions {
 /// The ways to save memory with so many replicas; a single replica cannot shard the optimizer. Never empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
-/// Where the job leaves open how many replicas divide rows' tokens (context parallelism), as few as any plan
-/// fits with. The plan that is fastest in simulation among those that the strategy considers, that the job's
-/// framework can express and that fit in memory. Where that framework starts equally many ranks on every node
-/// and hosts have different numbers, each number is tried, and the other devices are left out. Throws
+/// The plan that is fastest in simulation among those that the strategy considers, that the job's framework
+/// can express and that fit in memory. Where the job leaves open how many replicas divide rows' tokens
+/// (context parallelism), as few do as any plan fits with, and twice as many as long as whole layers are
+/// computed again and a step gets shorter. Where that framework starts equally many ranks on every node and
+/// hosts have different numbers, each number is tried, and the other devices are left out. Throws
 /// kInvalidUsage when nothing fits, saying what would, and kUnsupported where the framework lacks what the
 /// job fixes.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);

@@ -444,6 +444,34 @@ TEST(Planner, RefusesWhatTheBundledTrainerCannotDo) {
   }
 }
 
+TEST(Planner, DividesRowsWhereThatIsFasterThanComputingLayersAgain) {
+  auto cluster = testing::gpu_cluster({{"a", 1, 8}}, 1e9);
+  Job job;
+  job.model = small_model(4);
+  job.model.context = 4096;
+  job.model.bytes_per_value = 2;
+  job.global_batch = 8;
+  job.micro_batch = 1;
+  job.pipeline = job.tensor = 1;
+  job.framework = Framework::kMegatron;
+  job.reserve_bytes = 0;
+  PlanOptions options;
+  options.savings = {{Recompute::kSelective}, {Recompute::kFull}};
+  job.context_parallel = 2;
+  std::uint64_t needed = 0;
+  for (const RankMemory& rank : make_plan(cluster, job, options).prediction.memory)
+    needed = std::max(needed, rank.total);
+  for (auto& device : cluster.hosts[0].devices) device.memory_bytes = static_cast<double>(needed);
+  job.context_parallel = 1;
+  const Plan whole = make_plan(cluster, job, options);
+  EXPECT_EQ(whole.job.recompute, Recompute::kFull);
+  job.context_parallel = 0;
+  const Plan divided = make_plan(cluster, job, options);
+  EXPECT_EQ(divided.job.context_parallel, 2);
+  EXPECT_EQ(divided.job.recompute, Recompute::kSelective);
+  EXPECT_LT(divided.prediction.step_seconds, whole.prediction.step_seconds);
+}
+
 TEST(Planner, DividesRowsAmongAsFewReplicasAsFit) {
   auto cluster = testing::gpu_cluster({{"a", 2, 4}}, 1e9);
   Job job;

@@ -52,7 +52,7 @@ struct Job {
   bool sequence_parallel =
       false;  ///< what would be equal on all tensor-parallel ranks is divided among them along the sequence
   Sharding sharding = Sharding::kNone;
-  /// Replicas in a row that take the same rows and divide their tokens; 0 = the planner takes as few as fit.
+  /// Replicas in a row that take the same rows and divide their tokens; 0 = the planner chooses.
   int context_parallel = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
   int expert_parallel = 1;         ///< ranks that divide a layer's experts; they are among the replicas'

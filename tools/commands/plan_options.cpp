@@ -149,7 +149,8 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   add_count(app, "--tensor", options.tensor,
             "Ranks that share each layer; default: chosen, inside of hosts, where the framework can");
   add_count(app, "--context-parallel", options.context_parallel,
-            "Replicas that take the same rows and divide their tokens; default: as few as a plan fits with");
+            "Replicas that take the same rows and divide their tokens; default: as few as a plan fits with, "
+            "or as make a step shorter than computing layers again");
   app.add_option(
          "--context-exchange", options.context_exchange,
          "How they exchange what attention needs: ring (default), which passes keys and values round, or "
