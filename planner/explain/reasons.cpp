@@ -49,10 +49,12 @@ std::string outcome(const Plan& without, const Plan& plan, const topology::Clust
   }
 }
 
-/// The plan with whole rows on each replica: only its memory is looked at.
+/// The plan with whole rows on each replica: only its memory is looked at, without the weights of attention,
+/// which replicas that divide rows do not keep either.
 std::string without_context(const Plan& plan, const topology::ClusterFile& cluster) {
   Plan whole = plan;
   whole.job.context_parallel = 1;
+  if (whole.job.recompute == Recompute::kNone) whole.job.recompute = Recompute::kSelective;
   std::string text = lacking(whole, cluster);
   return text.empty() ? "" : fmt::format(": with whole rows {}", text);
 }
