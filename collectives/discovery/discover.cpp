@@ -14,8 +14,6 @@ namespace {
 
 /// What rank 0 tells the others to do where it has no file.
 constexpr std::string_view kSurvey = "survey";
-/// Each connects with every other one.
-constexpr std::size_t kMostHosts = 128;
 
 std::string name_of(int island) {
   return island < 26 ? std::string(1, static_cast<char>('A' + island)) : fmt::format("I{}", island + 1);
@@ -69,23 +67,16 @@ std::string text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace
+/// The names of the ranks' islands, by those of the hosts.
+std::vector<std::string> by_rank(const Hosts& hosts, const std::vector<int>& island_of_host) {
+  std::vector<std::string> islands;
+  for (const std::size_t host : hosts.of_rank) islands.push_back(name_of(island_of_host[host]));
+  return islands;
+}
 
-std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, int rank,
-                                          transport::Router& router, Store& store, const std::string& prefix,
-                                          const std::string& file, Deadline deadline) {
-  const Hosts hosts(ranks);
-  if (hosts.all.size() < 2) return {};
-  if (hosts.all.size() > kMostHosts) {
-    if (rank == 0) {
-      router.options().log.info(
-          "no cluster file, and {} hosts: more than {} do not measure; the cluster file that tombolo probe "
-          "writes "
-          "tells which of them are near each other",
-          hosts.all.size(), kMostHosts);
-    }
-    return {};
-  }
+/// What rank 0 knows from its file, or what the hosts measure.
+Islands find_out(const Hosts& hosts, int rank, transport::Router& router, Store& store,
+                 const AwaitOfRank& await, const std::string& prefix, const std::string& file) {
   const std::size_t own = hosts.of_rank[static_cast<std::size_t>(rank)];
   const Clock& clock = *router.options().clock;
   const TimePoint begin = clock.now();
@@ -93,40 +84,60 @@ std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, 
     store.set(key, std::as_bytes(std::span(what)));
   };
   const std::string measured_at = prefix + "/measured";
+  std::string source;
   std::optional<IslandsFile> kept;
   if (rank == 0) {
     kept.emplace(file, hosts.all, router.options().log);
     const auto known = kept->load();
     tell(prefix, known ? known->encode() : std::string(kSurvey));
+    source = fmt::format("as kept in {}", kept->path());
   }
-  std::string told = text(store.get(prefix, deadline));
-  const bool measures = told == kSurvey;
-  if (measures) {
+  std::string told = text(await(prefix, 0));
+  if (told == kSurvey) {
     if (hosts.leaders[own] == rank) {
-      Survey survey(router, store, {prefix, own, hosts.all.size(), SurveyOptions::kPatience, deadline});
+      Survey survey(router, store,
+                    [&](const std::string& key, std::size_t host) { return await(key, hosts.leaders[host]); },
+                    {.prefix = prefix, .host = own, .hosts = hosts.all.size()});
       const LinkMatrix links = survey.measure();
       if (rank == 0) {
         const Islands found = find_islands(links);
-        kept->save(found);
+        source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
+        if (survey.complete())
+          kept->save(found);
+        else
+          source += ", some pairs in vain or not at all, and so not kept";
         tell(measured_at, found.encode());
       }
     }
-    told = text(store.get(measured_at, deadline));
+    told = text(await(measured_at, 0));
   }
   const Islands found = Islands::decode(told, hosts.all.size(), "what rank 0 found out about the network");
   if (rank == 0) {
-    router.options().log.info(
-        "no cluster file: {}; {}; {}=off takes all hosts for one island", describe(found, hosts.all),
-        measures ? fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)))
-                 : fmt::format("as kept in {}", kept->path()),
-        kDiscoverParameter.name);
+    router.options().log.info("no cluster file: {}; {}; {}=off takes all hosts for one island",
+                              describe(found, hosts.all), source, kDiscoverParameter.name);
   }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, int rank,
+                                          transport::Router& router, Store& store, const AwaitOfRank& await,
+                                          const std::string& prefix, const std::string& file) {
+  const Hosts hosts(ranks);
+  if (hosts.all.size() < 2) return {};
   // They are farther from each other than the ranks inside them.
-  const bool by_host = found.count == 1 && hosts.all.size() == 2 && ranks.size() > 2;
-  std::vector<std::string> islands;
-  for (const std::size_t host : hosts.of_rank)
-    islands.push_back(name_of(by_host ? static_cast<int>(host) : found.of_host[host]));
-  return islands;
+  if (hosts.all.size() == 2) return by_rank(hosts, {0, ranks.size() > 2 ? 1 : 0});
+  if (hosts.all.size() > kMostHosts) {
+    if (rank == 0) {
+      router.options().log.info(
+          "no cluster file, and {} hosts: more than {} do not measure; the cluster file that tombolo probe "
+          "writes tells which of them are near each other",
+          hosts.all.size(), kMostHosts);
+    }
+    return {};
+  }
+  return by_rank(hosts, find_out(hosts, rank, router, store, await, prefix, file).of_host);
 }
 
 }  // namespace tombolo::collectives

@@ -1,10 +1,11 @@
 // What a communicator does, while it is set up, to find out which of its hosts are near each other.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "collectives/discovery/islands.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "transport/routing/router.h"
@@ -16,13 +17,19 @@ struct RankOfHost {
   std::string host, addresses;  ///< addresses of its NICs
 };
 
+/// Waits for a key of the store that a rank sets. Throws, naming that rank, where it does not come.
+using AwaitOfRank = std::function<std::vector<std::byte>(const std::string& key, int rank)>;
+
 /// Collective over the ranks. One process of each host measures, unless rank 0 has a file that tells of these
 /// hosts; rank 0 decides, writes the file and a line in the log, and all ranks get its decision: the name of
-/// each rank's island, "A", "B" and so on. Where no more than two hosts are equally far from each other, each
-/// that has several ranks is an island. Nothing where all ranks are on one host. `prefix`: of the keys in the
-/// store; `file` as in IslandsFile. Throws where ranks do not come within the deadline.
+/// each rank's island, "A", "B" and so on. Two hosts measure nothing: each is an island where one has several
+/// ranks. Nothing where all ranks are on one host, or on more than kMostHosts. `prefix`: of the keys in the
+/// store; `file` as in IslandsFile. Throws what `await` does.
 std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, int rank,
-                                          transport::Router& router, Store& store, const std::string& prefix,
-                                          const std::string& file, Deadline deadline);
+                                          transport::Router& router, Store& store, const AwaitOfRank& await,
+                                          const std::string& prefix, const std::string& file);
+
+/// Each connects with every other one, so more hosts do not measure.
+inline constexpr std::size_t kMostHosts = 128;
 
 }  // namespace tombolo::collectives

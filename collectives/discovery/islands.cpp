@@ -18,6 +18,8 @@ using Matrix = std::vector<std::vector<double>>;
 constexpr double kMessage = 1 << 20;  // bytes, whose time is the distance of two hosts
 // Below this, latencies tell more of the two hosts' processors than of what lies between them.
 constexpr double kLeastLatency = 0.5e-3;
+// The distance of hosts that could not be measured: farther than any that can.
+constexpr double kInVain = 100;
 // Between the longest link inside an island and the shortest one outside.
 constexpr double kLeastJump = 2;
 
@@ -72,7 +74,7 @@ std::vector<std::vector<std::size_t>> groups_of(const Matrix& distance) {
   return groups;
 }
 
-/// Seconds; those that are not known are the longest.
+/// Seconds.
 Matrix distances(const LinkMatrix& links) {
   const std::size_t hosts = links.bytes_per_second.size();
   Matrix distance(hosts, std::vector<double>(hosts));
@@ -86,7 +88,9 @@ Matrix distances(const LinkMatrix& links) {
   }
   for (std::size_t i = 0; i < hosts; ++i) {
     for (std::size_t j = 0; j < hosts; ++j) {
-      if (i != j && distance[i][j] <= 0) distance[i][j] = farthest;
+      if (i == j || distance[i][j] > 0) continue;
+      const bool in_vain = links.bytes_per_second[i][j] < 0;
+      distance[i][j] = std::max({farthest, links.latency_seconds[i][j], in_vain ? kInVain : 0});
     }
   }
   return distance;

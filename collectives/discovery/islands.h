@@ -9,9 +9,11 @@
 
 namespace tombolo::collectives {
 
-/// What hosts attained with each other, by host; 0: not measured. `bytes_per_second[i][j]` is what j received
-/// from i while i received from j.
+/// What hosts attained with each other, by host; 0: not tried, kNotAttained: tried in vain.
+/// `bytes_per_second[i][j]` is what j received from i while i received from j.
 struct LinkMatrix {
+  static constexpr double kNotAttained = -1;
+
   explicit LinkMatrix(std::size_t hosts)
       : bytes_per_second(hosts, std::vector<double>(hosts)), latency_seconds(bytes_per_second) {}
 
@@ -37,8 +39,9 @@ struct Islands {
 /// Links of one network differ by less than this when they are measured briefly and on busy hosts.
 inline constexpr double kMuchNearer = 3;
 
-/// The distance of two hosts is the time that 1 MiB takes, latency included; those that were not measured are
-/// the farthest. One island where all are about equally far, as two hosts always are.
+/// The distance of two hosts is the time that 1 MiB takes, latency included. Those that were not tried are as
+/// far as the farthest that were measured, and at least as their latency says; those that were tried in vain
+/// are farther. One island where all are about equally far, as two hosts always are.
 Islands find_islands(const LinkMatrix& links);
 
 /// Rounds of pairs of hosts that are to measure their rates at the same time, each host in one pair of a

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -56,7 +57,7 @@ std::int64_t now() {
 
 IslandsFile::IslandsFile(std::string path, std::span<const HostIdentity> hosts, Log log)
     : path_(std::move(path)), identity_(text_of(hosts)), hosts_(hosts.size()), log_(std::move(log)) {
-  if (!path_.empty()) return;
+  if (!path_.empty() || network_namespace() == 0) return;
   if (const std::string in = folder(); !in.empty()) {
     remove_old(in);
     path_ = fmt::format("{}/islands-{:016x}.json", in, fnv1a<std::uint64_t>(identity_));
@@ -80,22 +81,24 @@ std::optional<Islands> IslandsFile::load() const {
   }
 }
 
-/// Sets of hosts that do not come back, such as those of emulations, leave nothing for longer than this.
+/// Sets of hosts that do not come back leave nothing for longer than this.
 void IslandsFile::remove_old(const std::filesystem::path& in) {
   std::error_code error;
-  for (const auto& one : std::filesystem::directory_iterator(in, error)) {
-    const std::string name = one.path().filename().string();
-    const auto written = one.last_write_time(error);
-    if (!error && name.starts_with("islands-") &&
+  for (std::filesystem::directory_iterator at(in, error), end; !error && at != end; at.increment(error)) {
+    std::error_code of_file;
+    const auto written = at->last_write_time(of_file);
+    if (!of_file && at->path().filename().string().starts_with("islands-") &&
         std::filesystem::file_time_type::clock::now() - written > kIslandsLifetime)
-      std::filesystem::remove(one.path(), error);
+      std::filesystem::remove(at->path(), of_file);
   }
 }
 
 void IslandsFile::save(const Islands& islands) const {
   if (path_.empty()) return;
   const std::filesystem::path path(path_);
-  const std::string made = fmt::format("{}.{}", path_, ::getpid());
+  std::uint64_t number = 0;  // others may write the same file, on other hosts too
+  transport::random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  const std::string made = fmt::format("{}.{:016x}", path_, number);
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   std::ofstream file(made, std::ios::trunc);

@@ -27,7 +27,7 @@ class IslandsFile {
   /// this machine's network namespace and boot, tell sets of hosts apart.
   IslandsFile(std::string path, std::span<const HostIdentity> hosts, Log log);
 
-  /// Empty where there is no home to keep it in.
+  /// Empty where there is no home to keep it in, or the kernel does not tell network namespaces apart.
   const std::string& path() const noexcept { return path_; }
   /// What was found of these hosts and is not too old.
   std::optional<Islands> load() const;

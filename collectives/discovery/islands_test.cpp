@@ -104,6 +104,20 @@ TEST(Islands, CountPairsThatWereNotMeasuredAsTheFarthest) {
   EXPECT_EQ(find_islands(LinkMatrix(3)).count, 1) << "nothing was measured";
 }
 
+TEST(Islands, CountPairsThatWereTriedInVainAsFarther) {
+  auto links = planted(4, [](auto, auto) { return std::pair(1e9, kLan); });
+  for (const std::size_t other : {0, 1, 3})
+    links.bytes_per_second[2][other] = links.bytes_per_second[other][2] = LinkMatrix::kNotAttained;
+  EXPECT_EQ(find_islands(links).of_host, (std::vector<int>{0, 0, 1, 0})) << "nothing got through to one";
+  links = planted(4, [](std::size_t i, std::size_t j) {
+    return i / 2 == j / 2 ? std::pair(1e9, kLan) : std::pair(0.0, 20e-3);
+  });
+  links.bytes_per_second[0][2] = links.bytes_per_second[2][0] = LinkMatrix::kNotAttained;
+  EXPECT_EQ(find_islands(links).of_host, (std::vector<int>{0, 0, 1, 1})) << "the only pair across failed";
+  links.bytes_per_second[0][2] = links.bytes_per_second[2][0] = 0;
+  EXPECT_EQ(find_islands(links).of_host, (std::vector<int>{0, 0, 1, 1})) << "there was no time for it";
+}
+
 TEST(Islands, AreTheSameAfterTheyWereText) {
   const Islands one{{0, 1, 0, 2}, 3, 1e9, 2e7, 1e-3};
   EXPECT_EQ(Islands::decode(one.encode(), 4, "x"), one);

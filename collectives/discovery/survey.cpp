@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <span>
 
 #include "base/error.h"
@@ -76,9 +77,10 @@ struct Survey::Peer {
   }
 };
 
-Survey::Survey(transport::Router& router, Store& store, SurveyOptions options)
+Survey::Survey(transport::Router& router, Store& store, Await await, SurveyOptions options)
     : router_(router),
       store_(store),
+      await_(std::move(await)),
       options_(std::move(options)),
       listener_(router.listen()),
       peers_(options_.hosts),
@@ -109,7 +111,7 @@ void Survey::publish(const std::string& what, const std::vector<double>& values)
 }
 
 std::vector<double> Survey::row_of(const std::string& what, std::size_t host) {
-  const auto bytes = store_.get(key(what, host), options_.deadline);
+  const auto bytes = await_(key(what, host), host);
   std::vector<double> values(options_.hosts);
   if (bytes.size() != values.size() * sizeof(double)) {
     fail(Cause::kRemote, "host {} of the job has published {} bytes of {}, expected {}", host, bytes.size(),
@@ -117,64 +119,70 @@ std::vector<double> Survey::row_of(const std::string& what, std::size_t host) {
   }
   std::memcpy(values.data(), bytes.data(), bytes.size());
   for (double& value : values) {
-    if (!std::isfinite(value) || value < 0) value = 0;
+    if (!std::isfinite(value) || (value < 0 && value != LinkMatrix::kNotAttained)) value = 0;
   }
   return values;
 }
 
 void Survey::connect() {
   store_.set(key("endpoint", options_.host), listener_->endpoint().encode());
-  const Clock& clock = *router_.options().clock;
-  std::size_t missing = options_.hosts - 1;
-  for (std::size_t host = options_.host + 1; host < options_.hosts; ++host) {
-    const auto endpoint = transport::Endpoint::decode(store_.get(key("endpoint", host), options_.deadline));
-    transport::ConnectOptions connect;
-    connect.label = options_.host;
-    connect.deadline = options_.patience;
-    connect.peer_name = fmt::format("host {}", host);
-    try {
-      peers_[host]->connecting = router_.connect(endpoint, connect);
-    } catch (const Error& error) {
-      router_.options().log.trace("not measured: {}", error.what());
-      --missing;
-    }
-  }
-  // Whoever has a lower number has read this one's endpoint or will soon: it may wait for a host in between.
-  for (std::size_t host = 0; host < options_.host; ++host)
-    store_.get(key("endpoint", host), options_.deadline);
-  const Deadline deadline = Deadline::after(options_.patience, clock);
+  dial();
+  const Deadline deadline = Deadline::after(options_.patience, *router_.options().clock);
   std::vector<pollfd> handles;
-  while (missing > 0 && !deadline.passed()) {
-    const std::size_t before = missing;
+  const auto connecting = [](const auto& peer) { return peer && peer->connecting; };
+  const auto missing = [](const auto& peer) { return peer && !peer->connection; };
+  while (std::ranges::any_of(peers_, missing) && !deadline.passed()) {
+    bool moved = false;
     handles.clear();
-    for (std::size_t host = options_.host + 1; host < options_.hosts; ++host) {
-      Peer& peer = *peers_[host];
-      if (!peer.connecting) continue;
+    for (auto& peer : peers_ | std::views::filter(connecting)) {
       try {
-        if ((peer.connection = peer.connecting->poll()) != nullptr) {
-          peer.connecting.reset();
-          --missing;
+        if ((peer->connection = peer->connecting->poll()) == nullptr) {
+          peer->connecting->append_wait_handles(handles);
           continue;
         }
-        peer.connecting->append_wait_handles(handles);
       } catch (const Error& error) {
         router_.options().log.trace("not measured: {}", error.what());
-        peer.connecting.reset();
-        --missing;
       }
+      peer->connecting.reset();
+      moved = true;
     }
     while (auto connection = listener_->accept()) {
       const std::uint64_t from = connection->label();
       if (from >= options_.host || peers_[from]->connection) continue;
       peers_[from]->connection = std::move(connection);
-      --missing;
+      moved = true;
     }
-    if (missing == 0 || missing != before) continue;
+    if (moved) continue;
     listener_->append_wait_handles(handles);
     ::poll(handles.data(), handles.size(), 1);
   }
   for (auto& peer : peers_) {
     if (peer) peer->connecting.reset();
+  }
+  // Only now do all begin to measure: a host that waited for one that cannot be reached would be late.
+  store_.set(key("connected", options_.host), {});
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    if (host != options_.host) await_(key("connected", host), host);
+  }
+}
+
+/// Begins to connect to the hosts of higher numbers, once all are there: the time for each runs from here.
+void Survey::dial() {
+  std::vector<transport::Endpoint> endpoints;
+  for (std::size_t host = 0; host < options_.hosts; ++host)
+    endpoints.push_back(host == options_.host
+                            ? listener_->endpoint()
+                            : transport::Endpoint::decode(await_(key("endpoint", host), host)));
+  for (std::size_t host = options_.host + 1; host < options_.hosts; ++host) {
+    transport::ConnectOptions connect;
+    connect.label = options_.host;
+    connect.deadline = options_.patience;
+    connect.peer_name = fmt::format("host {}", host);
+    try {
+      peers_[host]->connecting = router_.connect(endpoints[host], connect);
+    } catch (const Error& error) {
+      router_.options().log.trace("not measured: {}", error.what());
+    }
   }
 }
 
@@ -215,21 +223,24 @@ void Survey::time_round_trips() {
 void Survey::measure_rates() {
   transport::measure::ExchangeOptions exchange;
   exchange.deadline = options_.patience;
-  std::vector<double> row(options_.hosts);
   const auto rounds = survey_rounds(links_.latency_seconds);
   exchange.seconds = std::clamp(kAllSeconds / (kBurstsPerRound * static_cast<double>(rounds.size())),
                                 kShortestBurst, kLongestBurst);
+  const Deadline until = Deadline::after(options_.budget, *router_.options().clock);
+  std::vector<double> row(options_.hosts);
   for (const auto& round : rounds) {
     for (const auto& [left, right] : round) {
       const auto first = static_cast<std::size_t>(left), second = static_cast<std::size_t>(right);
       if (first != options_.host && second != options_.host) continue;
       const std::size_t other = first == options_.host ? second : first;
       Peer& peer = *peers_[other];
+      row[other] = LinkMatrix::kNotAttained;
       if (!peer.usable()) continue;
       exchange.leads = peer.leads;
       peer.exchange = std::make_unique<transport::measure::Exchange>(*peer.connection, exchange);
       try {
-        row[other] = peer.exchange->glance();
+        row[other] = peer.exchange->glance(until, options_.arrival);
+        peer.exchange.reset();  // its buffers are large
       } catch (const Error& error) {
         router_.options().log.trace("not measured: {}", error.what());
         peer.connection.reset();
@@ -243,6 +254,16 @@ void Survey::measure_rates() {
     for (std::size_t from = 0; from < options_.hosts; ++from)
       links_.bytes_per_second[from][host] = theirs[from];
   }
+}
+
+bool Survey::complete() const {
+  for (const auto& round : survey_rounds(links_.latency_seconds)) {
+    for (const auto& [left, right] : round) {
+      const auto one = static_cast<std::size_t>(left), other = static_cast<std::size_t>(right);
+      if (links_.bytes_per_second[one][other] <= 0 || links_.bytes_per_second[other][one] <= 0) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace tombolo::collectives

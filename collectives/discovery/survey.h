@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,29 +19,36 @@ struct SurveyOptions {
   std::string prefix;     ///< of the keys in the store, of this survey alone
   std::size_t host = 0;   ///< this one's number
   std::size_t hosts = 0;  ///< how many there are
-  static constexpr Duration kPatience = std::chrono::seconds(1);
-
-  Duration patience;  ///< for each step with another host, which then counts as not measured
-  Deadline deadline;  ///< for the other hosts to come
+  /// For each step with another host, which then counts as tried in vain.
+  Duration patience = std::chrono::seconds(1);
+  /// How long another host may be busy with others meanwhile.
+  Duration arrival = std::chrono::seconds(5);
+  /// When no more rates are measured, since it began with them.
+  Duration budget = std::chrono::seconds(2);
 };
+
+/// Waits for what another host, by its number, sets in the store. Throws where that does not come.
+using Await = std::function<std::vector<std::byte>(const std::string& key, std::size_t host)>;
 
 /// One thread. Its connections are its own, and gone when it is.
 class Survey {
  public:
-  Survey(transport::Router& router, Store& store, SurveyOptions options);
+  Survey(transport::Router& router, Store& store, Await await, SurveyOptions options);
   ~Survey();
   Survey(const Survey&) = delete;
   Survey& operator=(const Survey&) = delete;
 
   /// Blocks. Returns what all hosts have measured, which only host 0 needs to know: the others get a matrix
-  /// that holds their own part. Throws kTimeout where a host has not come, and kRemote where the store is
-  /// gone.
+  /// that holds their own part. Throws what `await` does.
   LinkMatrix measure();
+  /// Whether every pair has a rate that was to have one. On host 0, after measure().
+  bool complete() const;
 
  private:
   struct Peer;
 
   void connect();
+  void dial();
   void time_round_trips();
   void measure_rates();
   void publish(const std::string& what, const std::vector<double>& values);
@@ -49,6 +57,7 @@ class Survey {
 
   transport::Router& router_;
   Store& store_;
+  const Await await_;
   const SurveyOptions options_;
   std::unique_ptr<transport::Listener> listener_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by host; null: this one

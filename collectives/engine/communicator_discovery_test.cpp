@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/temporary_folder.h"
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -99,6 +100,30 @@ TEST(Discovery, IsNotTriedWhereItIsOffOrAClusterIsDeclared) {
         }));
     EXPECT_FALSE(std::ifstream(file)) << "nothing was measured";
   }
+}
+
+// The others wait for what it measured.
+TEST(Discovery, EndsAtOnceWhereARankFailsInIt) {
+  const TemporaryFolder folder;
+  StoreHooks hooks;
+  hooks.before_set = [](std::string_view key) {
+    if (key.find("/islands/latency") != std::string_view::npos) fail(Cause::kSystem, "out of luck");
+  };
+  const auto begin = Clock::steady().now();
+  const auto outcomes = run_ranks(
+      "AAA", [](Communicator&) {},
+      [&](Options& options) {
+        discovering({3e7, 3e7, 3e7}, folder.file("islands.json"))(options);
+        if (options.identity.rank == 1)
+          options.store =
+              std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  for (const auto& outcome : outcomes) {
+    EXPECT_TRUE(outcome.threw);
+    EXPECT_NE(outcome.text.find("out of luck"), std::string::npos) << outcome.text;
+  }
+  EXPECT_NE(outcomes[0].text.find("rank 1"), std::string::npos) << outcomes[0].text;
+  EXPECT_LT(Clock::steady().now() - begin, std::chrono::seconds(30));
 }
 
 TEST(Discovery, NamesARankThatNeverComes) {

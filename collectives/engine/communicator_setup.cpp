@@ -208,8 +208,34 @@ void Communicator::State::discover(Store& store, const std::vector<std::string>&
   std::vector<RankOfHost> ranks;
   for (std::size_t each = 0; each < members.size(); ++each)
     ranks.push_back({members[each].host, addresses[each]});
-  islands = discover_islands(ranks, options.identity.rank, *router, store, rendezvous.prefix + "/islands",
-                             options.islands_file, deadline);
+  const auto await = [&](const std::string& key, int of) {
+    for (;;) {
+      if (gave_up(*signal)) {
+        const AbortNote& note = signal->note();
+        fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
+      }
+      if (deadline.passed()) {
+        fail(Cause::kTimeout,
+             "rank {} on host {} did not measure with the other hosts within {} (did its process die?)", of,
+             members[static_cast<std::size_t>(of)].host, format_seconds(to_seconds(deadline.allowed())));
+      }
+      try {
+        return store.get(key, slice_of(deadline, rendezvous));
+      } catch (const Error& error) {
+        if (error.cause() != Cause::kTimeout) throw;
+      }
+    }
+  };
+  const int rank = options.identity.rank;
+  const std::string prefix = rendezvous.prefix + "/islands";
+  try {
+    islands = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
+  } catch (const Error& error) {
+    AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
+    throw;
+  }
+  if (!islands.empty())
+    stay_until_all_have_read(store, rendezvous, "islands", *signal, rank, options.identity.size, deadline);
 }
 
 transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {

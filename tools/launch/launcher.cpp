@@ -121,6 +121,8 @@ class Launch {
     cluster_path_ = fmt::format("{}/cluster-{}.json", emulation.directory(), random_hex().substr(0, 8));
     (options_.cluster ? *options_.cluster : emulation.cluster()).save(cluster_path_);
     inherited_["TOMBOLO_CLUSTER"] = cluster_path_;
+    // What ranks find out about these hosts goes with them.
+    inherited_.try_emplace("TOMBOLO_DISCOVER", emulation.directory() + "/islands.json");
   }
 
   static int local_port() {

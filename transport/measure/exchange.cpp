@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -33,8 +34,9 @@ constexpr std::size_t kGlances = 5;  // bursts of one size, whose median counts
 // Where these differ by more than the factor the ends are held up; twice as long ones tell more, so often.
 constexpr double kDoubtful = 2;
 constexpr int kMostDoubts = 3;
-constexpr int kAttempts = 4;  // at the burst that counts
-constexpr int kSpins = 200;   // tests before sleeping: a few microseconds
+constexpr int kMostBursts = 200;  // of the leading end; it makes no more than 5 of each of some 20 sizes
+constexpr int kAttempts = 4;      // at the burst that counts
+constexpr int kSpins = 200;       // tests before sleeping: a few microseconds
 
 }  // namespace
 
@@ -46,34 +48,48 @@ void Exchange::prepare() {
   for (Burst burst{kSmallest, 2}; burst.messages > 0; burst = agree(next_warm_up(last_))) transfer(burst);
 }
 
-double Exchange::glance() {
+double Exchange::glance(const Deadline& until, Duration arrival) {
+  meet(arrival);
   std::array<double, kGlances> rates{};  // of bursts of this size
   std::size_t seen = 0;
   std::uint64_t size = 0;
-  const auto takes_long = [&](double rate) { return static_cast<double>(size) >= rate * options_.seconds; };
   double median = 0;
-  int doubts = 0;
-  for (Burst burst = agree({kSmallest, 2}); burst.messages > 0; burst = agree(burst)) {
-    transfer(burst);
-    if (burst.bytes() != size) seen = 0;
-    size = burst.bytes();
-    rates[seen++ % kGlances] = measured_.received_bytes_per_second;
-    if (seen >= kGlances) {
-      std::ranges::nth_element(rates, rates.begin() + kGlances / 2);
-      median = rates[kGlances / 2];
-      seen = kGlances;
-    }
-    const bool enough = size >= kLargestTotal / 2 || takes_long(seen < kGlances ? rates[0] : median);
+  int bursts = 0, doubts = 0;
+  const auto next = [&]() -> Burst {
+    const Burst longer = of_bytes(2 * static_cast<double>(size));
+    if (until.passed() || size >= kLargestTotal / 2) return {};
+    if (static_cast<double>(size) < median * options_.seconds) return longer;
+    if (seen < kGlances) return last_;
     const auto [least, most] = std::ranges::minmax(rates);
-    const bool doubtful = enough && seen == kGlances && most > kDoubtful * least && doubts < kMostDoubts;
-    if (doubtful) ++doubts;
-    if (!enough || doubtful) {
-      burst = of_bytes(2 * static_cast<double>(size));
-    } else if (seen == kGlances) {
-      burst = {};
-    }
+    return most > kDoubtful * least && ++doubts <= kMostDoubts ? longer : Burst{};
+  };
+  for (Burst burst = agree(until.passed() ? Burst{} : Burst{kSmallest, 2}); burst.messages > 0;
+       burst = agree(next())) {
+    if (++bursts > kMostBursts)
+      fail(Cause::kRemote, "probe of {}: the peer asked for more than {} bursts", where(), kMostBursts);
+    transfer(burst);
+    if (burst.bytes() != size || seen == kGlances) seen = 0;
+    size = burst.bytes();
+    rates[seen++] = measured_.received_bytes_per_second;
+    const auto end = rates.begin() + static_cast<std::ptrdiff_t>(seen),
+               middle = rates.begin() + (end - rates.begin()) / 2;
+    std::nth_element(rates.begin(), middle, end);
+    median = *middle;
   }
   return median;
+}
+
+/// Waits for the other end, which may be busy with another exchange.
+void Exchange::meet(Duration arrival) {
+  const Duration usual = std::exchange(options_.deadline, arrival);
+  if (options_.leads) {
+    tell(std::uint64_t{1});
+    hear<std::uint64_t>();
+  } else {
+    hear<std::uint64_t>();
+    tell(std::uint64_t{1});
+  }
+  options_.deadline = usual;
 }
 
 Measured Exchange::count(RoundBarrier& barrier) {

@@ -46,8 +46,10 @@ class Exchange {
   Measured count(RoundBarrier& barrier);
   /// Tells the rate in little time, and no latency: bursts that double until one takes `seconds`. That one is
   /// sent several times, and the median counts: on a busy machine a sender that is held up makes a burst look
-  /// slow, and a reader that is held up makes it look fast. Where they differ much, longer ones follow.
-  double glance();
+  /// slow, and a reader that is held up makes it look fast. Where they differ much, longer ones follow. The
+  /// leading end begins no more of them after `until`; the result is then of what was sent, and 0 where
+  /// nothing was. `arrival`: how long the other end may take to begin.
+  double glance(const Deadline& until, Duration arrival);
 
  private:
   // The leading end's next step. It is sent as it lies in memory, because both ends run the same build and
@@ -61,6 +63,7 @@ class Exchange {
   static Burst of_bytes(double bytes);
 
   double latency();
+  void meet(Duration arrival);
   void transfer(const Burst& burst);
   Burst next_warm_up(const Burst& done) const;
   Burst first_count() const;

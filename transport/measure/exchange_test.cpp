@@ -165,6 +165,61 @@ TEST_F(Ends, MeasureTheSameLatencyAndEachItsOwnRate) {
   }
 }
 
+TEST_F(Ends, GlanceAtTheirRatesAndEndTogether) {
+  for (const bool in_time : {true, false}) {
+    const Deadline until = Deadline::after(in_time ? Duration(kPatience) : Duration::zero());
+    double followed_rate = -1;
+    std::jthread follower([&] {
+      follower_error = error_from([&] {
+        Exchange exchange(*right, options(false));
+        followed_rate = exchange.glance(Deadline::after(kPatience), kPatience);
+      });
+    });
+    ExchangeOptions leading = options(true);
+    leading.seconds = 0.001;
+    Exchange exchange(*left, leading);
+    const double rate = exchange.glance(until, kPatience);
+    follower.join();
+    ASSERT_FALSE(follower_error) << follower_error->what();
+    EXPECT_EQ(rate > 0, in_time) << rate;
+    EXPECT_EQ(followed_rate > 0, in_time) << followed_rate;
+  }
+}
+
+TEST_F(Ends, DoNotFollowForEver) {
+  std::jthread follower([&] {
+    follower_error = error_from([&] {
+      Exchange exchange(*right, options(false));
+      exchange.glance(Deadline::after(kPatience), kPatience);
+      ADD_FAILURE() << "the leading end never ends";
+    });
+    right.reset();
+  });
+  say(std::uint64_t{1});
+  hear<std::uint64_t>();
+  struct Burst {
+    std::uint64_t message_bytes = 8, messages = 2, more = 0;
+  };
+  for (int burst = 0; left->error() == nullptr && burst < 10'000; ++burst) {
+    std::size_t bytes = 0;
+    const Burst asked;
+    std::uint64_t in[2];
+    Request* const requests[] = {left->post_send(std::as_bytes(std::span(&asked, 1)), nullptr),
+                                 left->post_send(std::as_bytes(std::span(&in[0], 1)), nullptr),
+                                 left->post_send(std::as_bytes(std::span(&in[0], 1)), nullptr),
+                                 left->post_receive(std::as_writable_bytes(std::span(&in[0], 1)), nullptr),
+                                 left->post_receive(std::as_writable_bytes(std::span(&in[1], 1)), nullptr)};
+    for (Request* request : requests) {
+      while (request != nullptr && left->test(request, bytes) == transport::Outcome::kPending)
+        std::this_thread::yield();
+    }
+  }
+  follower.join();
+  ASSERT_TRUE(follower_error);
+  EXPECT_NE(std::string(follower_error->what()).find("more than 200 bursts"), std::string::npos)
+      << follower_error->what();
+}
+
 TEST_F(Ends, TransferTheBytesThatWereAskedFor) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20, std::size_t{10'000'019}}) {
     connect_anew();
