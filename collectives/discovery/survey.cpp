@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <ranges>
 #include <span>
 
 #include "base/error.h"
@@ -129,12 +128,12 @@ void Survey::connect() {
   dial();
   const Deadline deadline = Deadline::after(options_.patience, *router_.options().clock);
   std::vector<pollfd> handles;
-  const auto connecting = [](const auto& peer) { return peer && peer->connecting; };
   const auto missing = [](const auto& peer) { return peer && !peer->connection; };
   while (std::ranges::any_of(peers_, missing) && !deadline.passed()) {
     bool moved = false;
     handles.clear();
-    for (auto& peer : peers_ | std::views::filter(connecting)) {
+    for (auto& peer : peers_) {
+      if (!peer || !peer->connecting) continue;
       try {
         if ((peer->connection = peer->connecting->poll()) == nullptr) {
           peer->connecting->append_wait_handles(handles);

@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -331,6 +332,33 @@ TEST(CommunicatorFailure, LeavingEarlyKeepsWhatWasSent) {
       }
     }));
   }
+}
+
+// What a rank published before it gave up counts, also where another one is late to read it.
+TEST(CommunicatorFailure, AfterTheSetUpIsNoFailureOfALateRanksSetUp) {
+  std::atomic<bool> gave_up{false}, made{false};
+  StoreHooks hooks;
+  hooks.before_look = [&](StoreWatch&) {
+    const auto late = Deadline::after(std::chrono::seconds(20));
+    while (!made && !gave_up && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto outcomes = run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        if (all.rank() == 0) {
+          made = true;
+          return;
+        }
+        all.abort("it has seen enough");
+        EXPECT_THROW(all.barrier(), Error);
+        gave_up = true;
+      },
+      [&](Options& options) {
+        if (options.identity.rank == 0)
+          options.store =
+              std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  EXPECT_TRUE(made) << outcomes[0].text;
 }
 
 }  // namespace

@@ -85,9 +85,10 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     return ranks;
   };
   try {
-    for (auto waiting = missing(); !waiting.empty() && !gave_up(signal); waiting = missing()) {
-      const bool last_look = deadline.passed();
-      if (!last_look) {
+    for (auto waiting = missing(); !waiting.empty(); waiting = missing()) {
+      // A rank that had all it needed may have given up since: what it published counts.
+      const bool one_gave_up = gave_up(signal), last_look = deadline.passed();
+      if (!last_look && !one_gave_up) {
         try {
           arrived[static_cast<std::size_t>(waiting.front())] =
               store.get(key(waiting.front()), slice_of(deadline, at));
@@ -98,6 +99,7 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
       }
       for (const int each : waiting) arrived[static_cast<std::size_t>(each)] = store.try_get(key(each));
       waiting = missing();
+      if (one_gave_up) break;
       if (last_look && !waiting.empty()) {
         fail(Cause::kTimeout,
              "{} of {} did not arrive within {} at {}:{}. Were they started, with the same address and port?",
@@ -211,6 +213,7 @@ void Communicator::State::discover(Store& store, const std::vector<std::string>&
   const auto await = [&](const std::string& key, int of) {
     for (;;) {
       if (gave_up(*signal)) {
+        if (auto there = store.try_get(key)) return *std::move(there);
         const AbortNote& note = signal->note();
         fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
       }
