@@ -37,6 +37,8 @@ std::string list(const Islands& islands, const std::vector<HostIdentity>& hosts)
 }
 
 std::string describe(const Islands& islands, const std::vector<HostIdentity>& hosts) {
+  if (islands.inside_bytes_per_second <= 0 && islands.count == 1)
+    return fmt::format("{} hosts, which count as equally far from each other", hosts.size());
   if (islands.count == 1)
     return fmt::format("{} hosts that are equally far from each other, {}", hosts.size(),
                        format_bit_rate(islands.inside_bytes_per_second));
@@ -100,12 +102,15 @@ Islands find_out(const Hosts& hosts, int rank, transport::Router& router, Store&
                     {.prefix = prefix, .host = own, .hosts = hosts.all.size()});
       const LinkMatrix links = survey.measure();
       if (rank == 0) {
-        const Islands found = find_islands(links);
+        const Survey::Missing missing = survey.missing();
+        // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
+        const Islands found = find_islands(missing.untried > 0 ? LinkMatrix(hosts.all.size()) : links);
         source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
-        if (survey.complete())
+        if (missing.untried + missing.in_vain == 0)
           kept->save(found);
         else
-          source += ", some pairs in vain or not at all, and so not kept";
+          source += fmt::format(", {} pairs not in time and {} in vain, and so not kept", missing.untried,
+                                missing.in_vain);
         tell(measured_at, found.encode());
       }
     }

@@ -255,14 +255,17 @@ void Survey::measure_rates() {
   }
 }
 
-bool Survey::complete() const {
+Survey::Missing Survey::missing() const {
+  Missing missing;
   for (const auto& round : survey_rounds(links_.latency_seconds)) {
     for (const auto& [left, right] : round) {
       const auto one = static_cast<std::size_t>(left), other = static_cast<std::size_t>(right);
-      if (links_.bytes_per_second[one][other] <= 0 || links_.bytes_per_second[other][one] <= 0) return false;
+      const double least = std::min(links_.bytes_per_second[one][other], links_.bytes_per_second[other][one]);
+      missing.in_vain += least < 0 ? 1 : 0;
+      missing.untried += least == 0 ? 1 : 0;
     }
   }
-  return true;
+  return missing;
 }
 
 }  // namespace tombolo::collectives

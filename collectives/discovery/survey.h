@@ -41,8 +41,12 @@ class Survey {
   /// Blocks. Returns what all hosts have measured, which only host 0 needs to know: the others get a matrix
   /// that holds their own part. Throws what `await` does.
   LinkMatrix measure();
-  /// Whether every pair has a rate that was to have one. On host 0, after measure().
-  bool complete() const;
+  /// How many pairs that were to have a rate have none: they were tried in vain, or time ran out before. On
+  /// host 0, after measure().
+  struct Missing {
+    std::size_t in_vain = 0, untried = 0;
+  };
+  Missing missing() const;
 
  private:
   struct Peer;

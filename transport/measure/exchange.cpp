@@ -32,8 +32,9 @@ constexpr int kInFlight = 4;         // messages per direction: the line never r
 constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
 constexpr std::size_t kGlances = 5;  // bursts of one size, whose median counts
 // Where these differ by more than the factor the ends are held up; twice as long ones tell more, so often.
+// (Where pairs share a link they differ as well.)
 constexpr double kDoubtful = 2;
-constexpr int kMostDoubts = 3;
+constexpr int kMostDoubts = 1;
 constexpr int kMostBursts = 200;  // of the leading end; it makes no more than 5 of each of some 20 sizes
 constexpr int kAttempts = 4;      // at the burst that counts
 constexpr int kSpins = 200;       // tests before sleeping: a few microseconds
