@@ -57,12 +57,14 @@ const Parameter kHostLimitParameter{
     "Largest collective, in bytes of one rank, that goes through memory which all ranks see, where all "
     "are on one host; 0 turns that off; the same on every rank."};
 
-const Parameter kDiscoverParameter{
-    "TOMBOLO_DISCOVER", ParameterType::kText, "on",
-    "on: where no cluster file says which hosts are near each other, they measure it when a communicator is "
-    "made, well below a second, and rank 0 keeps it for a day in ~/.cache/tombolo; off: all hosts count as "
-    "equally far; a file's name with a / in it: on, and kept there. On or off must be the same on every "
-    "rank."};
+const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on",
+                                   "on: where no cluster file says which hosts are near each other, one "
+                                   "process of each host measures it when "
+                                   "a communicator is made, rates for two seconds at most, and rank 0 keeps "
+                                   "it for a day in ~/.cache/tombolo; "
+                                   "off: all hosts count as equally far; a file's name with a / in it: on, "
+                                   "and kept there. On or off must be "
+                                   "the same on every rank."};
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{

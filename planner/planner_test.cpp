@@ -444,10 +444,10 @@ TEST(Planner, RefusesWhatTheBundledTrainerCannotDo) {
   }
 }
 
-TEST(Planner, DividesRowsWhereThatIsFasterThanComputingLayersAgain) {
-  auto cluster = testing::gpu_cluster({{"a", 1, 8}}, 1e9);
+/// One stage of one rank, so that only replicas can divide what it takes.
+Job job_of_long_rows(int layers) {
   Job job;
-  job.model = small_model(4);
+  job.model = small_model(layers);
   job.model.context = 4096;
   job.model.bytes_per_value = 2;
   job.global_batch = 8;
@@ -455,6 +455,12 @@ TEST(Planner, DividesRowsWhereThatIsFasterThanComputingLayersAgain) {
   job.pipeline = job.tensor = 1;
   job.framework = Framework::kMegatron;
   job.reserve_bytes = 0;
+  return job;
+}
+
+TEST(Planner, DividesRowsWhereThatIsFasterThanComputingLayersAgain) {
+  auto cluster = testing::gpu_cluster({{"a", 1, 8}}, 1e9);
+  Job job = job_of_long_rows(4);
   PlanOptions options;
   options.savings = {{Recompute::kSelective}, {Recompute::kFull}};
   job.context_parallel = 2;
@@ -474,16 +480,8 @@ TEST(Planner, DividesRowsWhereThatIsFasterThanComputingLayersAgain) {
 
 TEST(Planner, DividesRowsAmongAsFewReplicasAsFit) {
   auto cluster = testing::gpu_cluster({{"a", 2, 4}}, 1e9);
-  Job job;
-  job.model = small_model(2);
-  job.model.context = 4096;
-  job.model.bytes_per_value = 2;
-  job.global_batch = 8;
-  job.micro_batch = 1;
-  job.pipeline = job.tensor = 1;
-  job.framework = Framework::kMegatron;
+  Job job = job_of_long_rows(2);
   job.recompute = Recompute::kSelective;
-  job.reserve_bytes = 0;
   job.context_parallel = 0;
   const Plan whole = make_plan(cluster, job, {});
   EXPECT_EQ(whole.job.context_parallel, 1);

@@ -132,7 +132,14 @@ std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, 
   const Hosts hosts(ranks);
   if (hosts.all.size() < 2) return {};
   // They are farther from each other than the ranks inside them.
-  if (hosts.all.size() == 2) return by_rank(hosts, {0, ranks.size() > 2 ? 1 : 0});
+  if (hosts.all.size() == 2) {
+    const bool apart = ranks.size() > 2;
+    if (rank == 0) {
+      router.options().log.info("no cluster file, and two hosts: {}; {}=off takes all hosts for one island",
+                                apart ? "each is an island" : "they are one island", kDiscoverParameter.name);
+    }
+    return by_rank(hosts, {0, apart ? 1 : 0});
+  }
   if (hosts.all.size() > kMostHosts) {
     if (rank == 0) {
       router.options().log.info(

@@ -109,7 +109,6 @@ TEST(Discovery, EndsAtOnceWhereARankFailsInIt) {
   hooks.before_set = [](std::string_view key) {
     if (key.find("/islands/latency") != std::string_view::npos) fail(Cause::kSystem, "out of luck");
   };
-  const auto begin = Clock::steady().now();
   const auto outcomes = run_ranks(
       "AAA", [](Communicator&) {},
       [&](Options& options) {
@@ -123,7 +122,6 @@ TEST(Discovery, EndsAtOnceWhereARankFailsInIt) {
     EXPECT_NE(outcome.text.find("out of luck"), std::string::npos) << outcome.text;
   }
   EXPECT_NE(outcomes[0].text.find("rank 1"), std::string::npos) << outcomes[0].text;
-  EXPECT_LT(Clock::steady().now() - begin, std::chrono::seconds(30));
 }
 
 TEST(Discovery, NamesARankThatNeverComes) {
