@@ -3,10 +3,12 @@
 
 Usage: perf_test.py TOMBOLO PROGRAM_FOLDER [unittest arguments]
 """
+import fcntl
 import json
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -273,6 +275,37 @@ class Refusals(Perf):
     def test_less_bandwidth_than_demanded(self):
         done = self.run_ranks(2, "all_reduce", "-b", 64, "-e", 64, "-n", 1, code=7, NCCL_TESTS_MIN_BW="1e6")
         self.assertRegex(done.stdout, r"(?m)^# Avg bus bandwidth    : \S+ FAILED$")
+
+    def test_no_rank_exits_with_a_failure_before_rank_0_has_reported_it(self):
+        # A launcher ends all ranks when one fails. Rank 0 writes into a pipe with room for all but its last lines.
+        arguments = PROGRAMS / "all_reduce_perf", "-b", 64, "-e", 64, "-n", 1
+        whole = self.run_ranks(2, *("all_reduce", *arguments[1:]), code=7, NCCL_TESTS_MIN_BW="1e6").stdout
+        before_footer = whole.index("# Out of bounds values")
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 65536)
+        os.write(writer, b"x" * (65536 - before_footer - 100))
+        ranks = []
+        for rank, output in enumerate((writer, subprocess.DEVNULL)):
+            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": str(port), "TOMBOLO_SECRET": "report", "NCCL_TESTS_MIN_BW": "1e6"}
+            ranks.append(subprocess.Popen([str(word) for word in arguments], stdout=output, cwd=self.folder,
+                                          env=environment(self.folder, self.mark, **variables)))
+        os.close(writer)
+        try:
+            with self.assertRaises(subprocess.TimeoutExpired):
+                ranks[1].wait(timeout=3)
+            written = b""
+            while not written.endswith(b"concluded: all_reduce_perf\n#\n\n"):
+                written += os.read(reader, 65536)
+            self.assertEqual([rank.wait(timeout=60) for rank in ranks], [7, 7])
+        finally:
+            os.close(reader)
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
 
 
 if __name__ == "__main__":
