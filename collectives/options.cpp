@@ -41,6 +41,12 @@ Routing routing_from_name(std::string_view name, std::string_view setting) {
   fail(Cause::kInvalidUsage, "{}='{}': expected per-peer or shared", setting, name);
 }
 
+Progress progress_from_name(std::string_view name, std::string_view setting) {
+  if (name == "caller") return Progress::kCaller;
+  if (name == "thread") return Progress::kThread;
+  fail(Cause::kInvalidUsage, "{}='{}': expected caller or thread", setting, name);
+}
+
 Duration deadline_from(double seconds, std::string_view setting) {
   if (!(seconds > 0) || seconds > 1e6) {
     fail(Cause::kInvalidUsage, "{}={}: expected seconds above 0, at most 1000000", setting, seconds);
@@ -72,6 +78,7 @@ Options Options::settings_from_environment() {
   compute::instruction_set();  // refuses a wrong choice here, and not in the middle of a reduction
   options.deadline = deadline_from(kDeadlineParameter.seconds(), kDeadlineParameter.name);
   options.routing = routing_from_name(kRoutingParameter.choice(), kRoutingParameter.name);
+  options.progress = progress_from_name(kProgressParameter.choice(), kProgressParameter.name);
   options.algorithm = kAlgorithmParameter.choice();
   options.tuning.segment_bytes = kSegmentParameter.size();
   options.tuning.host_bytes = kHostLimitParameter.size();

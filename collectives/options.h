@@ -30,11 +30,21 @@ Routing routing_from_name(std::string_view name, std::string_view setting);
 /// Throws kInvalidUsage naming `setting` where these are not seconds that a deadline can have.
 Duration deadline_from(double seconds, std::string_view setting);
 
+/// Who makes progress with what was started. (TOMBOLO_PROGRESS)
+enum class Progress {
+  kCaller,  ///< the caller, within its calls on the communicator
+  kThread,  ///< a thread of the communicator's, between them too
+};
+
+/// Throws kInvalidUsage naming `setting`, where the name came from.
+Progress progress_from_name(std::string_view name, std::string_view setting);
+
 struct Options {
   Identity identity;
   transport::Secret secret;
   transport::RouterOptions router;  ///< host, policy, limits, clock; its secret is overwritten
   Routing routing = Routing::kPerPeer;
+  Progress progress = Progress::kCaller;
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;

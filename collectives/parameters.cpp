@@ -42,6 +42,11 @@ const Parameter kRoutingParameter{
     "per-peer|shared"};
 const Parameter kAlgorithmParameter{"TOMBOLO_ALGORITHM", ParameterType::kChoice, kAutomatic,
                                     algorithm_meaning(), choices_of_algorithm()};
+const Parameter kProgressParameter{
+    "TOMBOLO_PROGRESS", ParameterType::kChoice, "caller",
+    "Who makes progress with calls that were only started (tomboloAllReduceAsync and the like): the caller, "
+    "within its calls on the communicator, or a thread of the communicator's, between them too.",
+    "caller|thread"};
 const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
                                "TCP port of rank 0's rendezvous store; 0 takes MASTER_PORT (one more where "
                                "torchrun's agent already listens there), or 29400."};
@@ -68,8 +73,8 @@ const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
-      &kSecretParameter,  &kDeadlineParameter, &kRoutingParameter,   &kAlgorithmParameter, &kPortParameter,
-      &kAddressParameter, &kSegmentParameter,  &kHostLimitParameter, &kDiscoverParameter};
+      &kSecretParameter, &kDeadlineParameter, &kRoutingParameter, &kAlgorithmParameter, &kProgressParameter,
+      &kPortParameter,   &kAddressParameter,  &kSegmentParameter, &kHostLimitParameter, &kDiscoverParameter};
   return all;
 }
 

@@ -10,6 +10,7 @@ extern const Parameter kSecretParameter;
 extern const Parameter kDeadlineParameter;
 extern const Parameter kRoutingParameter;
 extern const Parameter kAlgorithmParameter;
+extern const Parameter kProgressParameter;
 extern const Parameter kPortParameter;
 extern const Parameter kAddressParameter;
 extern const Parameter kSegmentParameter;

@@ -22,6 +22,8 @@ static void run(const tomboloUniqueId& id, int rank) {
       comm.receive(std::span(&theirs, 1), 1 - rank);
     });
     comm.broadcast(std::span(gradients).first(10), 0);
+    api::Work work = comm.all_reduce_async(half);  // starts; half belongs to the work until it is redeemed
+    work.wait();
     if (rank == 0) std::printf("average %g, sum %g, from rank %g\n", gradients[0], half[0], theirs);
     comm.finalize();
   } catch (const api::Error& error) {

@@ -70,6 +70,23 @@ static void around_the_ring(tomboloComm_t comm, int rank, int ranks) {
   check(tomboloGroupDiscard()); /* nothing was sent */
 }
 
+/* Calls that are started, with something else done while they move. */
+static void meanwhile(tomboloComm_t comm, int ranks) {
+  float gradients[2][100];
+  tomboloWork_t works[2];
+  int done = 0;
+  for (int i = 0; i < 200; ++i) gradients[i / 100][i % 100] = 1;
+  for (int layer = 0; layer < 2; ++layer) { /* as a backward pass produces them */
+    check(tomboloAllReduceAsync(gradients[layer], gradients[layer], 100, tomboloFloat32, tomboloSum, comm,
+                                &works[layer]));
+  }
+  while (!done) { /* pieces of a computation, and progress between them */
+    check(tomboloWorkTest(works[0], &done));
+  }
+  check(tomboloWorkWait(works[1]));
+  expect(gradients[0][0] == (float)ranks && gradients[1][99] == (float)ranks, "started all-reduces");
+}
+
 static void two_halves(tomboloComm_t comm, int rank) {
   tomboloComm_t half = TOMBOLO_COMM_NULL;
   check(tomboloCommSplit(comm, rank % 2, rank, &half));
@@ -112,6 +129,7 @@ int main(void) {
 
   collectives(comm, rank, ranks);
   around_the_ring(comm, rank, ranks);
+  meanwhile(comm, ranks);
   two_halves(comm, rank);
   alone();
 

@@ -30,6 +30,9 @@ void apply(const tomboloConfig_t& given, const char* function, collectives::Opti
   if (given.routing != TOMBOLO_CONFIG_UNDEF_PTR) {
     options.routing = collectives::routing_from_name(given.routing, "config.routing");
   }
+  if (given.progress != TOMBOLO_CONFIG_UNDEF_PTR) {
+    options.progress = collectives::progress_from_name(given.progress, "config.progress");
+  }
 }
 
 static_assert(sizeof(tomboloUniqueId) == sizeof(collectives::UniqueId));
@@ -111,8 +114,10 @@ tomboloResult_t tomboloCommFinalize(tomboloComm_t comm) {
 tomboloResult_t tomboloCommDestroy(tomboloComm_t comm) {
   return guarded([&] {
     if (comm == nullptr) return;
+    if (const auto member = handles().find(comm)) refuse_in_callback(*member, "tomboloCommDestroy");
     const auto member = handles().remove(comm);
     if (!member) refuse("tomboloCommDestroy: there is no such communicator (was it destroyed before?)");
+    works().remove_if([&](const StartedCall& one) { return one.member.lock() == member; });
     if (member->server) collectives::close_store(member->server);
   });
 }

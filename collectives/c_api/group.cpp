@@ -96,18 +96,24 @@ tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataT
   });
 }
 
+std::size_t message_bytes(const char* function, const collectives::Communicator& communicator,
+                          const void* data, std::size_t count, tomboloDataType_t type, int peer) {
+  const std::size_t element = collectives::size_of(type_of(type, function));
+  if (peer < 0 || peer >= communicator.size())
+    refuse("{}: there is no rank {} among {}", function, peer, communicator.size());
+  if (count > 0) require_pointer(data, function, "the buffer");
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, element, &bytes))
+    refuse("{}: {} elements are more than memory can hold", function, count);
+  return bytes;
+}
+
 tomboloResult_t message(const char* function, tomboloComm_t comm, bool sending, void* data, std::size_t count,
                         tomboloDataType_t type, int peer) noexcept {
   return guarded([&] {
     const auto member = member_of(comm, function);
     auto& communicator = *member->communicator;
-    const std::size_t element = collectives::size_of(type_of(type, function));
-    if (peer < 0 || peer >= communicator.size())
-      refuse("{}: there is no rank {} among {}", function, peer, communicator.size());
-    if (count > 0) require_pointer(data, function, "the buffer");
-    std::size_t bytes = 0;
-    if (__builtin_mul_overflow(count, element, &bytes))
-      refuse("{}: {} elements are more than memory can hold", function, count);
+    const std::size_t bytes = message_bytes(function, communicator, data, count, type, peer);
     if (!group.open.empty()) {
       group.messages.push_back({comm, sending, data, bytes, peer});
     } else if (sending) {

@@ -17,6 +17,10 @@ void refuse_in_group(const char* function);
 tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
                           collectives::CollectiveCall call) noexcept;
 
+/// The bytes of a message; throws InvalidArgument where its arguments cannot be right.
+std::size_t message_bytes(const char* function, const collectives::Communicator& communicator,
+                          const void* data, std::size_t count, tomboloDataType_t type, int peer);
+
 /// Sends or receives; inside a group it checks and records that.
 tomboloResult_t message(const char* function, tomboloComm_t comm, bool sending, void* data, std::size_t count,
                         tomboloDataType_t type, int peer) noexcept;

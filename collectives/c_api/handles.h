@@ -1,4 +1,5 @@
-// The table of the C interface's communicators: which one a tomboloComm_t stands for.
+// The tables of the C interface's handles: which communicator a tomboloComm_t stands for, and which started
+// call a tomboloWork_t.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +22,51 @@ struct Member {
 };
 
 /// The live handles of this process. Handles are numbers that are never used twice, so that one that was
-/// destroyed is recognised and never followed.
+/// destroyed is recognised and never followed. Any thread may use it.
+template <typename Handle, typename Object>
 class Handles {
  public:
-  tomboloComm_t add(std::shared_ptr<Member> member) {
+  Handle add(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
-    const auto handle = reinterpret_cast<tomboloComm_t>(++last_);
-    members_.emplace(handle, std::move(member));
+    const auto handle = reinterpret_cast<Handle>(++last_);
+    objects_.emplace(handle, std::move(object));
     return handle;
   }
-  /// Null where the number is no handle, or one that was destroyed.
-  std::shared_ptr<Member> find(tomboloComm_t handle) const {
+  /// Null where the number is no handle, or one that was removed.
+  std::shared_ptr<Object> find(Handle handle) const {
     const std::lock_guard lock(mutex_);
-    const auto found = members_.find(handle);
-    return found == members_.end() ? nullptr : found->second;
+    const auto found = objects_.find(handle);
+    return found == objects_.end() ? nullptr : found->second;
   }
-  std::shared_ptr<Member> remove(tomboloComm_t handle) {
+  std::shared_ptr<Object> remove(Handle handle) {
     const std::lock_guard lock(mutex_);
-    const auto node = members_.extract(handle);
+    const auto node = objects_.extract(handle);
     return node.empty() ? nullptr : std::move(node.mapped());
+  }
+  template <typename Condition>
+  void remove_if(const Condition& condition) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(objects_, [&](const auto& entry) { return condition(*entry.second); });
   }
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_map<tomboloComm_t, std::shared_ptr<Member>> members_;
+  std::unordered_map<Handle, std::shared_ptr<Object>> objects_;
   std::uintptr_t last_ = 0;
 };
 
-Handles& handles();
+Handles<tomboloComm_t, Member>& handles();
+
+/// A call that was started on a communicator, which may be gone meanwhile.
+struct StartedCall {
+  std::weak_ptr<Member> member;
+  collectives::Work work;
+};
+
+Handles<tomboloWork_t, StartedCall>& works();
+
+/// Throws kInvalidUsage in a callback of that communicator.
+void refuse_in_callback(const Member& member, const char* function);
 
 /// Throws InvalidArgument where there is no such communicator.
 std::shared_ptr<Member> member_of(tomboloComm_t comm, const char* function);

@@ -19,25 +19,33 @@ void Communicator::receive(void* data, std::size_t bytes, int peer) {
 }
 
 Work Communicator::start_send(const void* data, std::size_t bytes, int peer) {
+  const Call entered(*state_);
   state_->require_usable();
   state_->check_peer(peer, "send");
   if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "send: the buffer is null");
   const Work work =
       state_->messages->start(true, static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer);
-  progress();  // sends at once what the connection takes
+  state_->poll([] { return false; });  // sends at once what the connection takes
   return work;
 }
 
 Work Communicator::start_receive(void* data, std::size_t bytes, int peer) {
+  const Call entered(*state_);
   state_->require_usable();
   state_->check_peer(peer, "receive");
   if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "receive: the buffer is null");
   const Work work = state_->messages->start(false, static_cast<std::byte*>(data), bytes, peer);
-  progress();
+  state_->poll([] { return false; });
   return work;
 }
 
 void Communicator::State::wait(Work work) {
+  if (work.kind == WorkKind::kCollective) {
+    const StartedCollective& one = collectives.at(work);
+    if (one.way == StartedCollective::Way::kHostMemory && !done(one)) spin_in_host_memory(one);
+    wait_until([&] { return done(one); }, [&] { return describe_wait(one); });
+    return redeem(work);
+  }
   const auto what = [&] {
     const auto facts = messages->facts(work);
     return fmt::format("{} of {} {} {}", facts.sending ? "send" : "receive", format_size(facts.bytes),
@@ -51,22 +59,36 @@ void Communicator::State::wait(Work work) {
     if (!mesh) messages->take_back(work);
     throw;
   }
-  messages->redeem(work);
+  redeem(work);
+}
+
+bool Communicator::State::done(Work work) const {
+  return work.kind == WorkKind::kCollective ? done(collectives.at(work)) : messages->done(work);
+}
+
+void Communicator::State::redeem(Work work) {
+  if (work.kind == WorkKind::kMessage) return messages->redeem(work);
+  // A callback that is due is made before the Work is gone.
+  call_back(nullptr);
+  collectives.redeem(work);
 }
 
 void Communicator::wait(Work work) {
+  const Call entered(*state_);
   state_->require_usable();
   state_->wait(work);
 }
 
 bool Communicator::test(Work work) {
-  state_->poll([&] { return state_->messages->done(work); });
-  if (!state_->messages->done(work)) return false;
-  state_->messages->redeem(work);
+  const Call entered(*state_);
+  state_->poll([&] { return state_->done(work); });
+  if (!state_->done(work)) return false;
+  state_->redeem(work);
   return true;
 }
 
 void Communicator::progress() {
+  const Call entered(*state_);
   state_->poll([] { return false; });
 }
 
@@ -102,9 +124,16 @@ void Communicator::State::poll(const std::function<bool()>& done) {
 
 // ---- set-up, end, and what callers ask
 
-Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {
+  State* const own = state_.get();
+  if (own->options.progress == Progress::kThread && own->mesh) {
+    own->thread = std::make_unique<ProgressThread>(ProgressThread::Job{
+        [own] { return own->busy(); }, [own](ProgressThread& by) { return own->work(by); }});
+  }
+}
 
 Communicator::~Communicator() {
+  state_->thread.reset();
   // While an exception unwinds this frame, this rank can do no more of its part, and the others must know.
   if (state_->mesh && state_->phase == Phase::kOpen && !state_->signal->raised()) {
     if (std::uncaught_exceptions() == 0) {
@@ -117,10 +146,11 @@ Communicator::~Communicator() {
 }
 
 void Communicator::finalize() {
+  const Call entered(*state_);
   state_->require_usable();
-  if (!state_->messages->idle()) {
-    fail(Cause::kInvalidUsage, "finalize: rank {} has started sends or receives that were not waited for",
-         rank());
+  if (!state_->messages->idle() || state_->collectives.open() > 0) {
+    fail(Cause::kInvalidUsage, "finalize: rank {} has started {} that were not waited for", rank(),
+         state_->messages->idle() ? "collectives" : "sends or receives");
   }
   if (state_->mesh) state_->close_with_peers();
   state_->phase = Phase::kFinalized;
@@ -152,10 +182,11 @@ const std::vector<Member>& Communicator::members() const noexcept {
 }
 
 void Communicator::connect_to(int peer) {
+  const Call entered(*state_);
   state_->require_usable();
   state_->check_peer(peer, "connect_to");
   if (peer == rank()) return;
-  for (const Traffic traffic : kAllTraffic) {
+  for (const Traffic traffic : {Traffic::kCollective, Traffic::kPointToPoint}) {
     try {
       state_->mesh->open(traffic, peer);
     } catch (const Error& error) {
@@ -168,6 +199,7 @@ void Communicator::connect_to(int peer) {
 }
 
 std::optional<transport::Route> Communicator::route_to(int peer) const {
+  const Call entered(*state_);
   if (!state_->mesh || peer < 0 || peer >= size() || peer == rank()) return std::nullopt;
   for (const Traffic traffic : kAllTraffic) {
     if (const auto* connection = state_->mesh->find(traffic, peer)) return connection->route();
@@ -176,6 +208,7 @@ std::optional<transport::Route> Communicator::route_to(int peer) const {
 }
 
 std::vector<LinkTraffic> Communicator::traffic() const {
+  const Call entered(*state_);
   std::vector<LinkTraffic> all;
   if (!state_->mesh) return all;
   if (state_->host) {
@@ -215,6 +248,7 @@ const transport::Secret& Communicator::secret() const noexcept {
 }
 
 std::string Communicator::last_algorithm() const {
+  const Call entered(*state_);
   return std::string(state_->last_algorithm);
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,17 +22,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "collectives/data/data_type.h"
+#include "collectives/engine/collective_call.h"
+#include "collectives/engine/work.h"
 #include "collectives/options.h"
-#include "collectives/schedule/collective.h"
 
 namespace tombolo::collectives {
-
-/// A started point-to-point operation. Owned by the communicator; redeemed exactly once by wait() or by
-/// test() == true.
-struct Work {
-  std::uint32_t index = 0;
-  std::uint32_t generation = 0;
-};
 
 /// Payload bytes this rank sent and received over one pair of NICs; with "memory" in their place, through the
 /// memory that ranks of one host share.
@@ -45,18 +40,6 @@ struct LinkTraffic {
 struct Member {
   int rank = 0;
   std::string host, cluster;
-};
-
-/// A collective and its arguments, as the member function of its name takes them. Arguments that this
-/// function does not have are ignored.
-struct CollectiveCall {
-  Collective collective = Collective::kBarrier;
-  const void* send = nullptr;
-  void* receive = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::kInt8;
-  ReduceOp op = ReduceOp::kSum;
-  int root = 0;
 };
 
 struct Rendezvous;
@@ -115,25 +98,41 @@ class Communicator {
   /// no rank, a count beyond memory. Does nothing else.
   void check(const CollectiveCall& call) const;
 
+  /// Starts a collective and returns; its buffers belong to it until its Work is redeemed. Several may be
+  /// under way: they overlap, and end in any order. Every rank starts the same ones in the same order, also
+  /// relative to the calls above.
+  Work start(const CollectiveCall& call);
+
   // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
-  // are no message at all. They progress inside any call on this communicator; call progress() between pieces
-  // of long computations. Buffers belong to the operation until its Work is redeemed.
+  // are no message at all. Buffers belong to the operation until its Work is redeemed.
   /// These two block until the buffer is free again, and until the message is in it.
   void send(const void* data, std::size_t bytes, int peer);
   void receive(void* data, std::size_t bytes, int peer);
-  /// These two only start the operation. Every Work must be redeemed.
+  /// These two only start the operation.
   Work start_send(const void* data, std::size_t bytes, int peer);
   Work start_receive(void* data, std::size_t bytes, int peer);
+
+  // What was started makes progress inside any call on this communicator, and with Progress::kThread also
+  // between calls; otherwise call progress() between pieces of long computations. Every Work must be
+  // redeemed.
   /// Blocks until the operation is done, and redeems it.
   void wait(Work work);
   /// Whether the operation is done; redeems it if so. Never blocks. Fails as wait() does where another rank
   /// has failed, and where there is no connection with the peer within the deadline since the operation was
   /// started. Of a peer that is connected and lives it waits for ever.
   bool test(Work work);
+  /// Has `callback` called once, when the collective is done (null) or has failed: at once where it is done
+  /// already, else by whoever makes progress then, which may be Progress::kThread's thread. It must not
+  /// throw, and calls on this communicator are refused in it. The Work is still to be redeemed. Throws
+  /// kInvalidUsage for a message's Work and where there is a callback already.
+  void when_done(Work work, std::function<void(const Error*)> callback);
+  /// Whether the calling thread is in a callback of this communicator.
+  bool calling_back() const noexcept;
   /// Moves what can be moved without blocking.
   void progress();
 
-  /// Opens the connection to `peer` now instead of at first use. Both ends must do so (or use it).
+  /// Opens the connections to `peer` of blocking collectives and of messages now instead of at first use.
+  /// Both ends must do so (or use it).
   void connect_to(int peer);
   /// How the connection to `peer` was routed; nothing where none has been opened so far.
   std::optional<transport::Route> route_to(int peer) const;
@@ -148,6 +147,7 @@ class Communicator {
   void abort(const std::string& reason) noexcept;
 
   struct State;
+  class Call;
   explicit Communicator(std::unique_ptr<State> state);
 
  private:

@@ -1,5 +1,6 @@
 // Communicator's collectives: their arguments checked, their schedules carried out.
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -111,45 +112,94 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   return {call.collective, {call.count, size_of(call.type), average, rooted ? call.root : 0}, in_place};
 }
 
-std::string Communicator::State::describe(const CollectiveCall& call, const ScheduleKey& key,
-                                          std::uint64_t number) const {
-  std::string text = fmt::format("{} #{}", collective_name(call.collective), number);
+std::string Communicator::State::describe(const StartedCollective& started) {
+  const CollectiveCall& call = started.call;
+  std::string text = fmt::format("{} #{}", collective_name(call.collective), started.number);
   if (call.collective == Collective::kBarrier) return text;
   const bool reduces = is_reduction(call.collective);
-  return text + fmt::format(" ({} {}{}{})", format_size(key.problem.bytes()), data_type_name(call.type),
-                            reduces ? " " : "", reduces ? reduce_op_name(call.op) : "");
+  return text + fmt::format(" ({} {}{}{})", format_size(started.key.problem.bytes()),
+                            data_type_name(call.type), reduces ? " " : "",
+                            reduces ? reduce_op_name(call.op) : "");
 }
 
-void Communicator::State::run(const CollectiveCall& call) {
-  const ScheduleKey key = check(call);
-  const std::uint64_t number = ++operations;
-  if (host && goes_through_host_memory(key)) return run_in_host_memory(call, key, number);
-  const Schedule& schedule = schedule_for(key);
-  last_algorithm = schedule.algorithm;
+StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
+  StartedCollective made{call, check(call), ++operations, {}, {}, {}};
   auto* output = static_cast<std::byte*>(call.receive);
+  if (host && goes_through_host_memory(made.key)) {
+    last_algorithm = "host";
+    made.way = StartedCollective::Way::kHostMemory;
+    made.ticket.number = host_calls->push(
+        {call.collective, made.key.problem, call.type, call.op, bytes_of(call.send), output});
+    return made;
+  }
+  auto schedule = schedule_for(made.key);
+  last_algorithm = schedule->algorithm;
   if (!mesh) {  // alone: at most a copy, and dividing by one changes nothing
-    for (const Step& step : schedule.steps) {
+    for (const Step& step : schedule->steps) {
       if (step.kind == StepKind::kCopy) {
         std::copy_n(bytes_of(call.send) + step.left.offset, step.bytes, output + step.target.offset);
       }
     }
-    return;
+    return made;
   }
-  executor->start(
-      {&schedule, bytes_of(call.send), output, call.type, call.op, static_cast<std::size_t>(rank_map.size)});
-  wait_until([this] { return executor->finished(); },
-             [&] {
-               std::string text = describe(call, key, number);
-               if (const int peer = executor->awaited_peer(); peer >= 0 && !executor->failure()) {
-                 text += fmt::format(": waiting for {}", mesh->describe(Traffic::kCollective, peer));
-               }
-               return text;
-             });
+  made.way = StartedCollective::Way::kMessages;
+  made.ticket = channels->start(channel, {std::move(schedule), bytes_of(call.send), output, call.type,
+                                          call.op, static_cast<std::size_t>(rank_map.size)});
+  return made;
+}
+
+bool Communicator::State::done(const StartedCollective& started) const {
+  switch (started.way) {
+    case StartedCollective::Way::kHostMemory:
+      return host_calls->done(started.ticket.number);
+    case StartedCollective::Way::kMessages:
+      return channels->done(started.ticket);
+    case StartedCollective::Way::kDone:
+      break;
+  }
+  return true;
+}
+
+std::string Communicator::State::describe_wait(const StartedCollective& started) const {
+  std::string text = describe(started);
+  if (started.way == StartedCollective::Way::kHostMemory)
+    return text + fmt::format(": waiting for rank {} on this host", host_collective->awaited());
+  if (started.way != StartedCollective::Way::kMessages) return text;
+  if (const auto awaited = channels->awaited(started.ticket))
+    text += fmt::format(": waiting for {}", mesh->describe(awaited->traffic, awaited->peer));
+  return text;
+}
+
+void Communicator::State::run(const CollectiveCall& call) {
+  const StartedCollective started = start(call, 0);
+  if (started.way == StartedCollective::Way::kHostMemory) spin_in_host_memory(started);
+  wait_until([&] { return done(started); }, [&] { return describe_wait(started); });
 }
 
 void Communicator::run(const CollectiveCall& call) {
+  const Call entered(*state_);
   state_->require_usable();
   state_->run(call);
+}
+
+Work Communicator::start(const CollectiveCall& call) {
+  const Call entered(*state_);
+  state_->require_usable();
+  StartedCollective made = state_->start(call, state_->collectives_started % Channels::kCount);
+  ++state_->collectives_started;
+  const Work work = state_->collectives.add(std::move(made));
+  state_->poll([] { return false; });  // sends at once what the connections take
+  return work;
+}
+
+void Communicator::when_done(Work work, std::function<void(const Error*)> callback) {
+  const Call entered(*state_);
+  state_->require_usable();
+  StartedCollective& one = state_->collectives.at(work);
+  if (one.callback) fail(Cause::kInvalidUsage, "a Work that has a callback already");
+  one.callback = std::move(callback);
+  ++state_->callbacks;
+  state_->call_back(nullptr);
 }
 
 void Communicator::check(const CollectiveCall& call) const {

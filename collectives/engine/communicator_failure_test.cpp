@@ -313,7 +313,7 @@ TEST(CommunicatorFailure, RejectsBadArguments) {
     EXPECT_THROW(sum(data.data(), data.data(), ~std::size_t{0} / 2), Error);
     EXPECT_THROW(all.broadcast(data.data(), data.data(), 1, DataType::kFloat32, 1), Error);
     EXPECT_THROW(all.send(data.data(), 1, -1), Error);
-    EXPECT_THROW(all.wait(Work{7, 7}), Error);
+    EXPECT_THROW(all.wait(Work{WorkKind::kMessage, 7, 7}), Error);
     sum(data.data(), data.data(), 10);  // usage errors leave the communicator usable
   });
 }

@@ -32,31 +32,23 @@ bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
   options.log.info(
       "collectives go by messages, though all ranks are on host {}, since {}", members.front().host,
       host->refusal().empty() ? std::string("one of them cannot be seen by another") : host->refusal());
+  host_calls.reset();
   host_collective.reset();
   host.reset();
   return false;
 }
 
-void Communicator::State::run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key,
-                                             std::uint64_t number) {
-  last_algorithm = "host";
-  host_collective->start({call.collective, key.problem, call.type, call.op,
-                          static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.receive)});
+void Communicator::State::spin_in_host_memory(const StartedCollective& started) {
   const int looks = spin == Duration::zero() ? 0 : kLooks;
   for (int look = 0; look < looks + kYields && !host_collective->mismatch(); ++look) {
-    if (host_collective->progress()) look = 0;
-    if (host_collective->finished()) return;
+    if (host_calls->progress()) look = 0;
+    if (host_calls->done(started.ticket.number)) return;
     if (look < looks) {
       pause();
     } else {
       transport::kernel().sched_yield();
     }
   }
-  wait_until([this] { return host_collective->finished(); },
-             [&] {
-               return describe(call, key, number) +
-                      fmt::format(": waiting for rank {} on this host", host_collective->awaited());
-             });
 }
 
 void Communicator::State::check_host(const std::function<std::string()>& what) {

@@ -9,7 +9,7 @@ constexpr std::size_t kMostSchedules = 32;
 
 }  // namespace
 
-const Schedule& Communicator::State::schedule_for(const ScheduleKey& key) {
+std::shared_ptr<const Schedule> Communicator::State::schedule_for(const ScheduleKey& key) {
   for (auto one = schedules.begin(); one != schedules.end(); ++one) {
     if (!(one->first == key)) continue;
     schedules.splice(schedules.begin(), schedules, one);
@@ -17,7 +17,8 @@ const Schedule& Communicator::State::schedule_for(const ScheduleKey& key) {
   }
   const Algorithm& algorithm =
       choose_algorithm(key.collective, options.algorithm, rank_map, key.problem, options.tuning);
-  Schedule schedule = algorithm.build(rank_map, key.problem, options.tuning, key.in_place);
+  auto schedule =
+      std::make_shared<const Schedule>(algorithm.build(rank_map, key.problem, options.tuning, key.in_place));
   if (schedules.size() >= kMostSchedules) schedules.pop_back();
   schedules.emplace_front(key, std::move(schedule));
   return schedules.front().second;

@@ -180,11 +180,11 @@ void Communicator::State::set_up() {
     if (host) {
       host->join(cards, rank);
       host_collective = std::make_unique<HostCollective>(*host);
+      host_calls.emplace(*host_collective);
     }
     mesh->set_peers(std::move(peers));
     if (islands.empty()) discover(*store, addresses, deadline);
-    executor =
-        std::make_unique<Executor>([this](int peer) { return mesh->open(Traffic::kCollective, peer); });
+    channels = std::make_unique<Channels>(*mesh);
   }
   std::vector<RankLocation> locations;
   for (std::size_t each = 0; each < members.size(); ++each)

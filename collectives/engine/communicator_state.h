@@ -10,22 +10,17 @@
 #include <vector>
 
 #include "collectives/engine/abort_signal.h"
+#include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
-#include "collectives/engine/executor.h"
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/point_to_point.h"
+#include "collectives/engine/progress_thread.h"
+#include "collectives/engine/started_collective.h"
+#include "collectives/engine/work_table.h"
 #include "collectives/host/host_collective.h"
 #include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
-
-/// What a schedule was made for.
-struct ScheduleKey {
-  Collective collective = Collective::kBarrier;
-  Problem problem;
-  bool in_place = false;
-  bool operator==(const ScheduleKey&) const = default;
-};
 
 enum class Phase : std::uint8_t {
   kOpen,
@@ -55,13 +50,23 @@ struct Communicator::State {
   /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.
   ScheduleKey check(const CollectiveCall& call) const;
   void run(const CollectiveCall& call);
+  /// Starts it: in the host's memory where the call can go there, else on that channel.
+  StartedCollective start(const CollectiveCall& call, std::size_t channel);
+  bool done(const StartedCollective& started) const;
+  bool done(Work work) const;
+  void redeem(Work work);
+  /// Makes progress on calls in the host's memory for as long as their other ranks may be about to come.
+  void spin_in_host_memory(const StartedCollective& started);
+  /// For errors: the call, and whom it waits for.
+  std::string describe_wait(const StartedCollective& started) const;
+  /// Calls those callbacks that are due. `failure` where the communicator has failed: all are then.
+  void call_back(const Error* failure) noexcept;
   /// Whether the call goes through the host's memory. Waits until it is clear whether that can be had.
   bool goes_through_host_memory(const ScheduleKey& key);
-  void run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key, std::uint64_t number);
   /// "all_reduce #7 (4 KiB float sum)"
-  std::string describe(const CollectiveCall& call, const ScheduleKey& key, std::uint64_t number) const;
+  static std::string describe(const StartedCollective& started);
   void wait(Work work);
-  const Schedule& schedule_for(const ScheduleKey& key);
+  std::shared_ptr<const Schedule> schedule_for(const ScheduleKey& key);
   /// Throws where no operation is possible any more, saying why.
   void require_usable();
   void check_peer(int peer, std::string_view what) const;
@@ -73,6 +78,15 @@ struct Communicator::State {
   /// operation, for errors.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   void sleep(Duration most);
+  /// What is done before a sleep of a wait in which nothing has moved since `idle_since`: bytes of unfinished
+  /// messages count as progress, and other ranks may have given up. Returns how long to sleep at most;
+  /// nothing where something has moved. Throws what has failed.
+  std::optional<Duration> look_before_sleeping(TimePoint idle_since,
+                                               const std::function<std::string()>& what);
+  /// Whether something was started that is not done.
+  bool busy() const noexcept;
+  /// Progress::kThread's job, of that name.
+  ProgressThread::Outcome work(ProgressThread& by) noexcept;
   Deadline within(Duration duration) const { return Deadline::after(duration, *options.router.clock); }
   /// For a failure that this rank notices: publishes it to the other ranks, closes every connection, and
   /// throws.
@@ -105,13 +119,17 @@ struct Communicator::State {
   RankMap rank_map;
   std::unique_ptr<Mesh> mesh;  ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
-  std::unique_ptr<Executor> executor;
-  std::unique_ptr<HostGroup> host;  ///< null where the ranks are on several hosts, or it may not be used
-  std::unique_ptr<HostCollective> host_collective;  ///< with `host`
+  std::unique_ptr<Channels> channels;  ///< with `mesh`
+  std::unique_ptr<HostGroup> host;     ///< null where the ranks are on several hosts, or it may not be used
+  std::unique_ptr<HostCollective> host_collective;                ///< with `host`
+  std::optional<TaskQueue<HostCollective, HostCall>> host_calls;  ///< with `host`
+  WorkTable<StartedCollective> collectives{WorkKind::kCollective};
+  std::size_t collectives_started = 0;  ///< by Communicator::start()
+  std::size_t callbacks = 0;  ///< that are still to be called
   std::unique_ptr<PointToPoint> messages;
   std::atomic<Phase> phase{Phase::kOpen};
-  std::optional<Error> failure;                           ///< written once, before `phase` becomes kFailed
-  std::list<std::pair<ScheduleKey, Schedule>> schedules;  ///< most recently used first
+  std::optional<Error> failure;  ///< written once, before `phase` becomes kFailed
+  std::list<std::pair<ScheduleKey, std::shared_ptr<const Schedule>>> schedules;  ///< most recently used first
   std::vector<pollfd> handles;
   Duration spin{};           ///< before sleeping
   Duration idle_patience{};  ///< of a wait in which nothing moves; options.deadline but in split()
@@ -122,6 +140,22 @@ struct Communicator::State {
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0;
   std::string_view last_algorithm = "none";
+  std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
+};
+
+/// A call on a communicator, from its beginning to its end.
+class Communicator::Call {
+ public:
+  /// Throws kInvalidUsage in a callback of that communicator.
+  explicit Call(State& state);
+  ~Call() {
+    if (state_.thread) state_.thread->leave();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  State& state_;
 };
 
 }  // namespace tombolo::collectives

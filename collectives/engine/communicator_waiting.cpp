@@ -52,21 +52,23 @@ void Communicator::State::check_peer(int peer, std::string_view what) const {
 bool Communicator::State::turn() {
   // Connections that only a peer has asked for can wait until this rank is idle.
   bool moved = mesh->opening() && mesh->progress();
-  if (!executor->finished()) moved |= executor->progress();
-  if (host && !host_collective->finished()) moved |= host_collective->progress();
+  moved |= channels->progress();
+  if (host_calls) moved |= host_calls->progress();
   if (!messages->idle()) moved |= messages->progress();
+  if (callbacks > 0) call_back(nullptr);
   return moved;
 }
 
 void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
   record_failure(cause, text);
-  executor->clear();
+  channels->clear();
   if (host) {
-    host_collective->clear();
+    host_calls->clear();
     host->leave();
   }
   messages->clear();
   mesh->close_all();
+  call_back(&*failure);
   throw Error(*failure);
 }
 
@@ -100,7 +102,7 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
     fail_all_ranks(Cause::kRemote,
                    fmt::format("{}: {} failed: {}", what(), mesh->describe(traffic, peer), text));
   };
-  if (executor->failure()) failed(executor->failure()->peer, Traffic::kCollective, executor->failure()->text);
+  if (const auto one = channels->failure()) failed(one->peer, one->traffic, one->text);
   if (messages->failure())
     failed(messages->failure()->peer, Traffic::kPointToPoint, messages->failure()->text);
 }
@@ -166,16 +168,17 @@ void Communicator::State::sleep(Duration most) {
   handles.clear();
   const bool forming = host && host->standing() == HostGroup::Standing::kForming;
   if (forming && host->look() != HostGroup::Standing::kForming) return;  // that may be what is waited for
-  const bool in_host = forming || (host && !host_collective->finished());
+  const bool in_host = forming || (host && !host_calls->idle());
   if (in_host) {
     host->fall_asleep();
-    if (host_collective->progress()) return host->wake_up();
+    if (host_calls->progress()) return host->wake_up();
     host->append_wait_handles(handles);
   }
   signal->append_wait_handles(handles);
   mesh->append_wait_handles(handles);
-  if (!executor->finished()) executor->append_wait_handles(handles);
+  channels->append_wait_handles(handles);
   messages->append_wait_handles(handles);
+  if (thread) thread->append_wait_handle(handles);
   const auto bounded = within(std::min<Duration>(most, kLongestSleep));
   const int ready = transport::kernel().poll(handles.data(), static_cast<nfds_t>(handles.size()),
                                              bounded.poll_milliseconds());
@@ -184,6 +187,18 @@ void Communicator::State::sleep(Duration most) {
   if (ready < 0 && error != EINTR) {
     fail_all_ranks(Cause::kSystem, fmt::format("poll: {}", errno_text(error)));
   }
+}
+
+std::optional<Duration> Communicator::State::look_before_sleeping(TimePoint idle_since,
+                                                                  const std::function<std::string()>& what) {
+  bool moved = mesh->progress();
+  moved |= channels->progress_connections();
+  moved |= messages->progress_connections();
+  check_failures(what);
+  check_host(what);
+  const Duration patience = check_other_ranks(idle_since, what);
+  if (moved) return std::nullopt;
+  return patience;
 }
 
 void Communicator::State::wait_until(const std::function<bool()>& done,
@@ -216,24 +231,18 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         deadline = within(idle_patience);
       }
       if (now - idle_since < spin) continue;
-      // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
-      bool moved_bytes = mesh->progress();
-      moved_bytes |= executor->progress_connections();
-      moved_bytes |= messages->progress_connections();
-      check_failures(what);
-      check_host(what);
-      const Duration patience = check_other_ranks(idle_since, what);
-      if (moved_bytes) {
+      const auto patience = look_before_sleeping(idle_since, what);
+      if (!patience) {
         idle = false;
         continue;
       }
       if (deadline.passed()) {
         fail_all_ranks(Cause::kTimeout,
                        fmt::format("{}, nothing {} for {}{}", what(),
-                                   executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
+                                   channels->idle() || channels->awaits_arrival() ? "arrived" : "moved",
                                    format_seconds(to_seconds(idle_patience)), name_ranks_not_waiting()));
       }
-      sleep(std::min(patience, deadline.remaining()));
+      sleep(std::min(*patience, deadline.remaining()));
     }
   } catch (const Error& error) {
     if (phase == Phase::kFailed) throw;

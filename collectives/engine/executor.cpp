@@ -16,9 +16,9 @@ Executor::~Executor() {
   ::operator delete(scratch_, kAlignment);
 }
 
-void Executor::start(const Task& task) {
-  task_ = task;
-  const Schedule& schedule = *task.schedule;
+void Executor::start(Task task) {
+  task_ = std::move(task);
+  const Schedule& schedule = *task_.schedule;
   left_ = schedule.steps.size();
   failure_.reset();
   if (scratch_bytes_ < schedule.scratch_bytes) {

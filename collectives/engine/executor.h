@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,15 +27,15 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   struct Task {
-    const Schedule* schedule = nullptr;
+    std::shared_ptr<const Schedule> schedule;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
     DataType type = DataType::kInt8;
     ReduceOp op = ReduceOp::kSum;
     std::size_t ranks = 1;
   };
-  /// The schedule and the buffers must live until finished() or clear().
-  void start(const Task& task);
+  /// The buffers must live until finished() or clear().
+  void start(Task task);
   /// Drops the task; the connections must be closed or idle.
   void clear() noexcept { left_ = 0; }
 

@@ -56,10 +56,15 @@ class MemoryMesh {
   std::vector<std::unique_ptr<Executor>> executors_;
 };
 
+/// For a task of a schedule that outlives it.
+std::shared_ptr<const Schedule> borrowed(const Schedule& schedule) {
+  return {std::shared_ptr<const Schedule>(), &schedule};
+}
+
 Executor::Task float_task(const Schedule& schedule, const test::Vector& input, test::Vector& output,
                           std::size_t ranks) {
   Executor::Task task;
-  task.schedule = &schedule;
+  task.schedule = borrowed(schedule);
   task.input = reinterpret_cast<const std::byte*>(input.data());
   task.output = reinterpret_cast<std::byte*>(output.data());
   task.type = DataType::kFloat32;
@@ -225,7 +230,7 @@ TEST(Executor, ReducesWithTheTasksTypeAndOperator) {
     }
     for (int rank = 0; rank < 2; ++rank) {
       Executor::Task task;
-      task.schedule = &schedules[static_cast<std::size_t>(rank)];
+      task.schedule = borrowed(schedules[static_cast<std::size_t>(rank)]);
       task.input = reinterpret_cast<const std::byte*>(inputs[rank]);
       task.output = reinterpret_cast<std::byte*>(outputs[rank]);
       task.type = DataType::kInt16;

@@ -73,7 +73,8 @@ bool Mesh::progress() {
     const auto traffic = static_cast<std::uint64_t>((label >> kRankBits) & 0xff);
     const auto peer = static_cast<std::size_t>(label & kRankMask);
     // Whoever connects knows the secret, but may belong to another communicator, or be faulty.
-    if (label >> 32 != id_ || traffic > 1 || peer >= peers_.size() || static_cast<int>(peer) >= rank_) {
+    if (label >> 32 != id_ || traffic >= kAllTraffic.size() || peer >= peers_.size() ||
+        static_cast<int>(peer) >= rank_) {
       router_->options().log.warning(
           "rank {}: dropped a connection with label {:#x} that none of its peers makes", rank_, label);
       continue;

@@ -2,6 +2,7 @@
 // accepting.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,10 +14,13 @@
 
 namespace tombolo::collectives {
 
-/// Collectives and point-to-point messages have connections of their own, so that either may be in flight
-/// while the other is used.
-enum class Traffic : std::uint8_t { kCollective = 0, kPointToPoint = 1 };
-inline constexpr Traffic kAllTraffic[] = {Traffic::kCollective, Traffic::kPointToPoint};
+/// Each kind has connections of its own, so that any may be in flight while another is used: point-to-point
+/// messages, and the channels of collectives (engine/channels.h).
+enum class Traffic : std::uint8_t { kCollective = 0, kPointToPoint, kChannel1, kChannel2, kChannel3 };
+inline constexpr std::array kAllTraffic{Traffic::kCollective, Traffic::kPointToPoint, Traffic::kChannel1,
+                                        Traffic::kChannel2, Traffic::kChannel3};
+inline constexpr std::array kChannelTraffic{Traffic::kCollective, Traffic::kChannel1, Traffic::kChannel2,
+                                            Traffic::kChannel3};
 
 /// One thread at a time.
 class Mesh {
@@ -74,7 +78,7 @@ class Mesh {
   Duration deadline_;
   std::unique_ptr<transport::Listener> listener_;
   std::vector<Peer> peers_;
-  std::vector<PeerConnection> connections_[2];
+  std::array<std::vector<PeerConnection>, kAllTraffic.size()> connections_;
   std::vector<std::pair<Traffic, int>> opening_;  // connections that are being made
   int missing_ = 0;                               // connections that are wanted and not there
   bool closed_ = false;

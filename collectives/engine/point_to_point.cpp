@@ -7,60 +7,21 @@
 namespace tombolo::collectives {
 
 Work PointToPoint::start(bool sending, std::byte* data, std::size_t bytes, int peer) {
-  std::uint32_t index = 0;
-  if (free_.empty()) {
-    index = static_cast<std::uint32_t>(operations_.size());
-    operations_.emplace_back();
-  } else {
-    index = free_.back();
-    free_.pop_back();
-  }
-  Operation& one = operations_[index];
-  one.used = true;
-  one.sending = sending;
-  one.done = bytes == 0;
-  one.peer = peer;
-  one.data = data;
-  one.bytes = bytes;
-  one.request = nullptr;
-  if (!one.done) {
-    Queues& queues = queues_[peer];
-    (sending ? queues.sends : queues.receives).operations.push_back(index);
-  }
-  return {index, one.generation};
-}
-
-const PointToPoint::Operation& PointToPoint::operation(Work work) const {
-  if (work.index >= operations_.size() || !operations_[work.index].used ||
-      operations_[work.index].generation != work.generation) {
-    fail(Cause::kInvalidUsage,
-         "wait or test of a Work that was redeemed before, or is of another communicator");
-  }
-  return operations_[work.index];
-}
-
-PointToPoint::Operation& PointToPoint::operation(Work work) {
-  return const_cast<Operation&>(std::as_const(*this).operation(work));
-}
-
-bool PointToPoint::done(Work work) const {
-  return operation(work).done;
+  const bool done = bytes == 0;
+  const Work work = operations_.add({sending, done, peer, data, bytes});
+  if (done) return work;
+  Queues& queues = queues_[peer];
+  (sending ? queues.sends : queues.receives).operations.push_back(work.index);
+  return work;
 }
 
 PointToPoint::Facts PointToPoint::facts(Work work) const {
-  const Operation& one = operation(work);
+  const Operation& one = operations_.at(work);
   return {one.sending, one.peer, one.bytes};
 }
 
-void PointToPoint::redeem(Work work) {
-  Operation& one = operation(work);
-  one.used = false;
-  ++one.generation;
-  free_.push_back(work.index);
-}
-
 void PointToPoint::take_back(Work work) {
-  const Operation& one = operation(work);
+  const Operation& one = operations_.at(work);
   TOMBOLO_CHECK(one.request == nullptr, "peer={}", one.peer);
   if (const auto at = queues_.find(one.peer); at != queues_.end()) {
     std::erase(at->second.sends.operations, work.index);
@@ -89,8 +50,8 @@ bool PointToPoint::progress() {
 bool PointToPoint::progress_self(Queues& queues) {
   bool moved = false;
   while (!queues.sends.operations.empty() && !queues.receives.operations.empty()) {
-    Operation& from = operations_[queues.sends.operations.front()];
-    Operation& to = operations_[queues.receives.operations.front()];
+    Operation& from = operations_.at_index(queues.sends.operations.front());
+    Operation& to = operations_.at_index(queues.receives.operations.front());
     if (from.bytes != to.bytes) {
       failure_ = Failure{rank_, fmt::format("it sends itself {} bytes but expects {}", from.bytes, to.bytes)};
       return moved;
@@ -107,7 +68,7 @@ bool PointToPoint::progress_self(Queues& queues) {
 bool PointToPoint::progress_queue(int peer, transport::Connection& connection, Queue& queue) {
   bool moved = false;
   while (queue.posted < queue.operations.size() && queue.posted < kMostInFlight) {
-    Operation& one = operations_[queue.operations[queue.posted]];
+    Operation& one = operations_.at_index(queue.operations[queue.posted]);
     one.request = one.sending ? connection.post_send({one.data, one.bytes})
                               : connection.post_receive({one.data, one.bytes});
     if (one.request == nullptr) break;
@@ -115,7 +76,7 @@ bool PointToPoint::progress_queue(int peer, transport::Connection& connection, Q
     moved = true;
   }
   while (queue.posted > 0) {
-    Operation& one = operations_[queue.operations.front()];
+    Operation& one = operations_.at_index(queue.operations.front());
     std::size_t bytes = 0;
     const auto outcome = connection.test(one.request, bytes);
     if (outcome == transport::Outcome::kPending) break;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/communicator.h"
 #include "collectives/engine/mesh.h"
+#include "collectives/engine/work_table.h"
 
 namespace tombolo::collectives {
 
@@ -22,8 +22,8 @@ class PointToPoint {
   /// to itself.
   Work start(bool sending, std::byte* data, std::size_t bytes, int peer);
   /// Throws kInvalidUsage for a Work that was redeemed before, or never given out.
-  bool done(Work work) const;
-  void redeem(Work work);
+  bool done(Work work) const { return operations_.at(work).done; }
+  void redeem(Work work) { operations_.redeem(work); }
   /// Forgets an operation that cannot finish; its buffer is not touched again. Only on a communicator of one
   /// rank.
   void take_back(Work work);
@@ -49,8 +49,7 @@ class PointToPoint {
  private:
   static constexpr std::size_t kMostInFlight = 8;
   struct Operation {
-    std::uint32_t generation = 0;
-    bool used = false, sending = false, done = false;
+    bool sending = false, done = false;
     int peer = -1;
     std::byte* data = nullptr;
     std::size_t bytes = 0;
@@ -65,15 +64,12 @@ class PointToPoint {
     bool empty() const noexcept { return sends.operations.empty() && receives.operations.empty(); }
   };
 
-  Operation& operation(Work work);
-  const Operation& operation(Work work) const;
   bool progress_self(Queues& queues);
   bool progress_queue(int peer, transport::Connection& connection, Queue& queue);
 
   Mesh* mesh_;  // null where there are no peers
   int rank_;
-  std::vector<Operation> operations_;
-  std::vector<std::uint32_t> free_;
+  WorkTable<Operation> operations_{WorkKind::kMessage};
   std::map<int, Queues> queues_;  // of peers with something to do
   std::optional<Failure> failure_;
 };

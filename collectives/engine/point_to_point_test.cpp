@@ -91,7 +91,7 @@ TEST(Work, IsGoodForOneRedemption) {
   EXPECT_EQ(cause_of([&] { messages.done(first); }), Cause::kInvalidUsage);
   EXPECT_FALSE(messages.done(second));
   EXPECT_EQ(cause_of([&] {
-              messages.done(Work{1000, 0});
+              messages.done(Work{WorkKind::kMessage, 1000, 0});
             }),
             Cause::kInvalidUsage)
       << "of another communicator";

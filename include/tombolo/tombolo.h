@@ -3,9 +3,9 @@
  * Tombolo's collective engine for C, on host memory. Names, arguments and values are those of NCCL 2.28 where
  * NCCL has them; docs/api.md describes every function.
  *
- * Calls block: when one returns, this rank's part is done and its buffers are free again. There are no
- * streams. Every rank of a communicator calls its collectives in the same order, with the same counts and
- * types.
+ * Calls block: when one returns, this rank's part is done and its buffers are free again. Those whose names
+ * end in Async only start, and give a work that stands for the rest. There are no streams. Every rank of a
+ * communicator calls and starts its collectives in the same order, with the same counts and types.
  *
  * Threads: one thread at a time per communicator, except tomboloCommAbort and tomboloCommGetAsyncError, which
  * any thread may call. Different communicators are independent, also those made by tomboloCommSplit. The text
@@ -17,7 +17,8 @@
  * tomboloInvalidArgument and tomboloInvalidUsage leave a communicator as it was; after any other failure of a
  * call on it the communicator is unusable on every rank and can only be destroyed.
  *
- * A handle that is null, or was destroyed, is tomboloInvalidArgument everywhere: it is never followed.
+ * A handle that is null, or was destroyed or redeemed, is tomboloInvalidArgument everywhere: it is never
+ * followed.
  *
  * `tombolo env` lists the environment variables.
  */
@@ -118,16 +119,19 @@ typedef struct tomboloConfig {
   size_t size;          /**< set by TOMBOLO_CONFIG_INITIALIZER: bytes of the caller's struct */
   unsigned int magic;   /**< set by TOMBOLO_CONFIG_INITIALIZER */
   unsigned int version; /**< set by TOMBOLO_CONFIG_INITIALIZER: the caller's TOMBOLO_VERSION_CODE */
-  int blocking;         /**< 1, which is the default: calls block. Other values are refused. */
+  int blocking;         /**< 1, which is the default: calls block but those that end in Async. Other values
+                             are refused. */
   double deadline; /**< seconds that set-up, and any wait without progress, may last (TOMBOLO_DEADLINE) */
   const char* algorithm; /**< as TOMBOLO_ALGORITHM: "auto", "ring", "two-level"; the same on every rank */
   const char* routing;   /**< as TOMBOLO_ROUTING: "per-peer", "shared"; the same on every rank */
+  const char* progress;  /**< as TOMBOLO_PROGRESS: "caller", "thread" */
 } tomboloConfig_t;
 
 #define TOMBOLO_CONFIG_INITIALIZER                                                                 \
   {                                                                                                \
     sizeof(tomboloConfig_t), TOMBOLO_CONFIG_MAGIC, TOMBOLO_VERSION_CODE, TOMBOLO_CONFIG_UNDEF_INT, \
-        TOMBOLO_CONFIG_UNDEF_SECONDS, TOMBOLO_CONFIG_UNDEF_PTR, TOMBOLO_CONFIG_UNDEF_PTR           \
+        TOMBOLO_CONFIG_UNDEF_SECONDS, TOMBOLO_CONFIG_UNDEF_PTR, TOMBOLO_CONFIG_UNDEF_PTR,          \
+        TOMBOLO_CONFIG_UNDEF_PTR                                                                   \
   }
 
 /** @name Library
@@ -244,6 +248,70 @@ TOMBOLO_API tomboloResult_t tomboloSend(const void* sendbuff, size_t count, tomb
 /** Receives `count` elements from rank `peer`. */
 TOMBOLO_API tomboloResult_t tomboloRecv(void* recvbuff, size_t count, tomboloDataType_t datatype, int peer,
                                         tomboloComm_t comm);
+/** @} */
+
+/** @name Started calls
+ * Each does what the function without Async in its name does, with the same arguments, but only starts and
+ * gives a work. The buffers belong to it until the work is redeemed: by tomboloWorkWait, or by
+ * tomboloWorkTest once that says that it is done. Several may be under way on one communicator: up to four
+ * collectives at a time move, in turns, and further ones wait for these. Where collectives that block and
+ * such as are started alternate, every rank still makes all calls in the same order.
+ *
+ * Works make progress inside any call on their communicator; tomboloCommProgress is one that does nothing
+ * else. While a rank waits on one communicator, its works on others stand still, so ranks that have works on
+ * several wait for them in the same order, or call tomboloCommProgress on all. With TOMBOLO_PROGRESS=thread,
+ * or progress of the configuration, a thread of the communicator's makes progress between calls too.
+ *
+ * All are refused in a group (tomboloInvalidUsage), and tomboloCommFinalize is while works are not redeemed.
+ * tomboloCommDestroy drops works that are not done: the other ranks' fail. Where one fails, *work is null.
+ * @{ */
+
+/** Handle of a call that was started. Never used again for another one. */
+typedef struct tomboloWork* tomboloWork_t;
+
+TOMBOLO_API tomboloResult_t tomboloAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                  tomboloDataType_t datatype, tomboloRedOp_t op,
+                                                  tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                                      tomboloDataType_t datatype, tomboloRedOp_t op,
+                                                      tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloAllGatherAsync(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                                  tomboloDataType_t datatype, tomboloComm_t comm,
+                                                  tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloBroadcastAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                  tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                                  tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                               tomboloDataType_t datatype, tomboloRedOp_t op, int root,
+                                               tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloGatherAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                               tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                               tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloScatterAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                                tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloAllToAllAsync(const void* sendbuff, void* recvbuff, size_t count,
+                                                 tomboloDataType_t datatype, tomboloComm_t comm,
+                                                 tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloBarrierAsync(tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloSendAsync(const void* sendbuff, size_t count, tomboloDataType_t datatype,
+                                             int peer, tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloRecvAsync(void* recvbuff, size_t count, tomboloDataType_t datatype,
+                                             int peer, tomboloComm_t comm, tomboloWork_t* work);
+
+/** Blocks until the work is done, and redeems it, also where it fails. */
+TOMBOLO_API tomboloResult_t tomboloWorkWait(tomboloWork_t work);
+/** Makes what progress is possible without blocking. *done is 1 where the work is done; it is redeemed then,
+ * and where it fails. */
+TOMBOLO_API tomboloResult_t tomboloWorkTest(tomboloWork_t work, int* done);
+/** Has `callback` called once, with the work's result and `argument`: at once where the work is done already,
+ * else by the thread that makes progress when it is, inside that thread's call. Calls on the communicator are
+ * refused in it. The work is still to be redeemed. For collectives; one callback for each work. */
+TOMBOLO_API tomboloResult_t tomboloWorkSetCallback(tomboloWork_t work,
+                                                   void (*callback)(tomboloResult_t result, void* argument),
+                                                   void* argument);
+/** Makes what progress is possible without blocking, on all that was started on the communicator. */
+TOMBOLO_API tomboloResult_t tomboloCommProgress(tomboloComm_t comm);
 /** @} */
 
 /** @name Groups

@@ -98,6 +98,50 @@ inline tomboloConfig_t default_config() {
   return TOMBOLO_CONFIG_INITIALIZER;
 }
 
+/// A call that was started. It can be moved but not copied. Where it is destroyed without having been
+/// redeemed by wait(), or by a test() that returned true, it waits, since the call uses its buffers until
+/// then.
+class [[nodiscard]] Work {
+ public:
+  /// Stands for nothing until another work is moved here.
+  Work() = default;
+  explicit Work(tomboloWork_t handle) noexcept : handle_(handle) {}
+  ~Work() { end(); }
+  Work(Work&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Work& operator=(Work&& other) noexcept {
+    if (this != &other) {
+      end();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+
+  tomboloWork_t get() const noexcept { return handle_; }
+  /// Whether it stands for a call that was not redeemed.
+  explicit operator bool() const noexcept { return handle_ != nullptr; }
+  /// Blocks until the call is done, by tomboloWorkWait.
+  void wait() { check(tomboloWorkWait(std::exchange(handle_, nullptr))); }
+  /// Whether the call is done, by tomboloWorkTest.
+  bool test() {
+    int done = 0;
+    const tomboloResult_t result = tomboloWorkTest(handle_, &done);
+    if (done == 1 || result != tomboloSuccess) handle_ = nullptr;
+    check(result);
+    return done == 1;
+  }
+  /// By tomboloWorkSetCallback.
+  void set_callback(void (*callback)(tomboloResult_t result, void* argument), void* argument) const {
+    check(tomboloWorkSetCallback(handle_, callback, argument));
+  }
+
+ private:
+  void end() noexcept {
+    if (handle_ != nullptr) tomboloWorkWait(handle_);
+  }
+
+  tomboloWork_t handle_ = nullptr;
+};
+
 /// Owns a communicator. It can be moved but not copied. Used by one thread at a time, except for abort() and
 /// async_error().
 ///
@@ -251,7 +295,89 @@ class Communicator {
     receive(to.data(), to.size(), type_of(to), peer);
   }
 
-  // ---- The same on untyped memory, with counts as in the C interface
+  // ---- The same, only started: the buffers belong to the work until it is redeemed
+
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work all_reduce_async(const Send& send, Receive&& receive,
+                                                             tomboloRedOp_t op = tomboloSum)
+  const {
+    const auto [from, to] = spans(send, receive);
+    expect("all_reduce_async", "send", from.size(), to.size());
+    return started(tomboloAllReduceAsync, from.data(), to.data(), to.size(), type_of(to), op);
+  }
+  /// In place.
+  template <MutableBuffer Data>
+  Work all_reduce_async(Data&& data, tomboloRedOp_t op = tomboloSum) const {
+    return all_reduce_async(data, data, op);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work reduce_scatter_async(const Send& send, Receive&& receive,
+                                                                 tomboloRedOp_t op = tomboloSum)
+  const {
+    const auto [from, to] = spans(send, receive);
+    expect("reduce_scatter_async", "send", from.size(), to.size() * ranks());
+    return started(tomboloReduceScatterAsync, from.data(), to.data(), to.size(), type_of(to), op);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work all_gather_async(const Send& send, Receive&& receive)
+  const {
+    const auto [from, to] = spans(send, receive);
+    expect("all_gather_async", "receive", to.size(), from.size() * ranks());
+    return started(tomboloAllGatherAsync, from.data(), to.data(), from.size(), type_of(to));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work broadcast_async(const Send& send, Receive&& receive, int root)
+  const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("broadcast_async", "send", from.size(), to.size());
+    return started(tomboloBroadcastAsync, from.data(), to.data(), to.size(), type_of(to), root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work reduce_async(const Send& send, Receive&& receive,
+                                                         tomboloRedOp_t op, int root)
+  const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("reduce_async", "receive", to.size(), from.size());
+    return started(tomboloReduceAsync, from.data(), to.data(), from.size(), type_of(to), op, root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work gather_async(const Send& send, Receive&& receive, int root)
+  const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("gather_async", "receive", to.size(), from.size() * ranks());
+    return started(tomboloGatherAsync, from.data(), to.data(), from.size(), type_of(to), root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work scatter_async(const Send& send, Receive&& receive, int root)
+  const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("scatter_async", "send", from.size(), to.size() * ranks());
+    return started(tomboloScatterAsync, from.data(), to.data(), to.size(), type_of(to), root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive> Work all_to_all_async(const Send& send, Receive&& receive)
+  const {
+    const auto [from, to] = spans(send, receive);
+    const std::size_t part = from.size() / ranks();
+    expect("all_to_all_async", "send", from.size(), part * ranks());
+    expect("all_to_all_async", "receive", to.size(), from.size());
+    return started(tomboloAllToAllAsync, from.data(), to.data(), part, type_of(to));
+  }
+  Work barrier_async() const { return started(tomboloBarrierAsync); }
+  template <Buffer Data>
+  Work send_async(const Data& data, int peer) const {
+    const std::span from(data);
+    return started(tomboloSendAsync, from.data(), from.size(), type_of(from), peer);
+  }
+  template <MutableBuffer Data>
+  Work receive_async(Data&& data, int peer) const {
+    const std::span to(data);
+    return started(tomboloRecvAsync, to.data(), to.size(), type_of(to), peer);
+  }
+  /// Makes what progress is possible without blocking, by tomboloCommProgress.
+  void progress() const { check(tomboloCommProgress(handle_)); }
+
+  // ---- Blocking, on untyped memory, with counts as in the C interface
 
   void all_reduce(const void* send, void* receive, std::size_t count, tomboloDataType_t type,
                   tomboloRedOp_t op) const {
@@ -296,6 +422,12 @@ class Communicator {
   template <typename T, std::size_t kExtent>
   static constexpr tomboloDataType_t type_of(std::span<T, kExtent>) noexcept {
     return DataTypeOf<std::remove_cv_t<T>>::value;
+  }
+  template <typename Function, typename... Arguments>
+  Work started(Function function, Arguments... arguments) const {
+    tomboloWork_t work = nullptr;
+    check(function(arguments..., handle_, &work));
+    return Work(work);
   }
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   static void expect(const char* function, const char* buffer, std::size_t found, std::size_t expected) {

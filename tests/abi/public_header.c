@@ -52,7 +52,7 @@ _Static_assert(sizeof(tomboloComm_t) == sizeof(void*), "tomboloComm_t");
 _Static_assert(sizeof(tomboloUniqueId) == 128, "tomboloUniqueId");
 FIELD(tomboloUniqueId, internal, 0, 128);
 
-_Static_assert(sizeof(tomboloConfig_t) == 48, "tomboloConfig_t");
+_Static_assert(sizeof(tomboloConfig_t) == 56, "tomboloConfig_t");
 FIELD(tomboloConfig_t, size, 0, 8);
 FIELD(tomboloConfig_t, magic, 8, 4);
 FIELD(tomboloConfig_t, version, 12, 4);
@@ -60,3 +60,4 @@ FIELD(tomboloConfig_t, blocking, 16, 4);
 FIELD(tomboloConfig_t, deadline, 24, 8);
 FIELD(tomboloConfig_t, algorithm, 32, 8);
 FIELD(tomboloConfig_t, routing, 40, 8);
+FIELD(tomboloConfig_t, progress, 48, 8);

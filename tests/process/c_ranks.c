@@ -86,6 +86,55 @@ static int collectives(void) {
   return 0;
 }
 
+static void count_done(tomboloResult_t result, void* calls) {
+  *(int*)calls += result == tomboloSuccess ? 1 : 1000;
+}
+
+static int started(void) {
+  static int in[kMostRanks * kCount], out[10][kMostRanks * kCount];
+  const int ranks_sum = size * (size + 1) / 2, next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  tomboloWork_t works[10];
+  int i, r, done = 0, calls = 0;
+  for (i = 0; i < size * kCount; ++i) in[i] = rank + 1;
+  CHECK(tomboloAllReduceAsync(in, out[0], kCount, tomboloInt32, tomboloSum, comm, &works[0]));
+  CHECK(tomboloReduceScatterAsync(in, out[1], kCount, tomboloInt32, tomboloMax, comm, &works[1]));
+  CHECK(tomboloAllGatherAsync(in, out[2], kCount, tomboloInt32, comm, &works[2]));
+  CHECK(tomboloBroadcastAsync(in, out[3], kCount, tomboloInt32, size - 1, comm, &works[3]));
+  CHECK(tomboloReduceAsync(in, out[4], kCount, tomboloInt32, tomboloMin, 0, comm, &works[4]));
+  CHECK(tomboloGatherAsync(in, out[5], kCount, tomboloInt32, size - 1, comm, &works[5]));
+  CHECK(tomboloScatterAsync(in, out[6], kCount, tomboloInt32, 0, comm, &works[6]));
+  CHECK(tomboloAllToAllAsync(in, out[7], kCount, tomboloInt32, comm, &works[7]));
+  CHECK(tomboloSendAsync(in, kCount, tomboloInt32, next, comm, &works[8]));
+  CHECK(tomboloRecvAsync(out[8], kCount, tomboloInt32, previous, comm, &works[9]));
+  CHECK(tomboloWorkSetCallback(works[0], count_done, &calls));
+  EXPECT(tomboloWorkSetCallback(works[8], count_done, &calls) == tomboloInvalidUsage);
+  CHECK(tomboloBarrier(comm));
+  CHECK(tomboloCommProgress(comm));
+  EXPECT(tomboloCommFinalize(comm) == tomboloInvalidUsage);
+  while (!done) CHECK(tomboloWorkTest(works[3], &done));
+  EXPECT(tomboloWorkTest(works[3], &done) == tomboloInvalidArgument);
+  for (i = 9; i >= 0; --i) {
+    if (i != 3) CHECK(tomboloWorkWait(works[i]));
+  }
+  EXPECT(tomboloWorkWait(works[0]) == tomboloInvalidArgument);
+  EXPECT(calls == 1);
+  for (i = 0; i < kCount; ++i) {
+    EXPECT(out[0][i] == ranks_sum && out[1][i] == size && out[3][i] == size && out[6][i] == 1);
+    EXPECT(out[4][i] == (rank == 0 ? 1 : 0) && out[8][i] == previous + 1);
+    for (r = 0; r < size; ++r) {
+      EXPECT(out[2][r * kCount + i] == r + 1 && out[7][r * kCount + i] == r + 1);
+      EXPECT(out[5][r * kCount + i] == (rank == size - 1 ? r + 1 : 0));
+    }
+  }
+  CHECK(tomboloBarrierAsync(comm, &works[0]));
+  CHECK(tomboloWorkWait(works[0]));
+  CHECK(tomboloGroupStart());
+  EXPECT(tomboloBarrierAsync(comm, &works[0]) == tomboloInvalidUsage && works[0] == NULL);
+  CHECK(tomboloGroupEnd());
+  EXPECT(tomboloWorkWait(NULL) == tomboloInvalidArgument);
+  return 0;
+}
+
 static int errors(void) {
   int one = 1;
   EXPECT(tomboloAllReduce(&one, &one, 1, tomboloInt32, tomboloSum, NULL) == tomboloInvalidArgument);
@@ -149,7 +198,7 @@ int main(int argc, char** argv) {
   CHECK(tomboloCommUserRank(comm, &rank));
   CHECK(tomboloCommCount(comm, &size));
   if (strcmp(mode, "all") == 0) {
-    if (collectives() != 0 || errors() != 0) return 1;
+    if (collectives() != 0 || started() != 0 || errors() != 0) return 1;
     CHECK(tomboloCommGetAsyncError(comm, &result));
     EXPECT(result == tomboloSuccess);
     CHECK(tomboloCommFinalize(comm));

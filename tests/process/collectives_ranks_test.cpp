@@ -11,9 +11,11 @@ namespace {
 
 TEST(CInterface, EveryFunctionWorksFromC) {
   for (const int size : {1, 2, 5}) {
-    auto ranks = start(size, "all");
-    const auto deadline = Clock::now() + kPatience;
-    for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
+    for (const char* const progress : {"caller", "thread"}) {
+      auto ranks = start(size, "all", {{"TOMBOLO_PROGRESS", progress}});
+      const auto deadline = Clock::now() + kPatience;
+      for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
+    }
   }
 }
 
