@@ -86,7 +86,8 @@ class Run {
     summary_.average_bus_bandwidth = bus_bandwidths_ / results_;
     if (prints_) table_.footer(program_, summary_);
     if (!file.empty()) write_json_file(file, to_json(flags_, devices, rows_, summary_, start));
-    // A launcher ends all ranks as soon as one exits with a failure: by then rank 0 must have said what failed.
+    // A launcher ends all ranks as soon as one exits with a failure: by then rank 0 must have said what
+    // failed.
     communicator_.barrier();
     return summary_.failed_checks == 0 && summary_.fast_enough() ? kExitOk : kExitWrong;
   }

@@ -125,7 +125,7 @@ struct Communicator::State {
   std::optional<TaskQueue<HostCollective, HostCall>> host_calls;  ///< with `host`
   WorkTable<StartedCollective> collectives{WorkKind::kCollective};
   std::size_t collectives_started = 0;  ///< by Communicator::start()
-  std::size_t callbacks = 0;  ///< that are still to be called
+  std::size_t callbacks = 0;            ///< that are still to be called
   std::unique_ptr<PointToPoint> messages;
   std::atomic<Phase> phase{Phase::kOpen};
   std::optional<Error> failure;  ///< written once, before `phase` becomes kFailed
