@@ -41,8 +41,8 @@ Work Communicator::start_receive(void* data, std::size_t bytes, int peer) {
 
 void Communicator::State::wait(Work work) {
   if (work.kind == WorkKind::kCollective) {
-    const StartedCollective& one = collectives.at(work);
-    if (one.way == StartedCollective::Way::kHostMemory && !done(one)) spin_in_host_memory(one);
+    const StartedCollective& one = collectives.at(work).started;
+    if (one.way == StartedCollective::Way::kHostMemory && !done(one)) spin_in_host_memory(one.ticket.number);
     wait_until([&] { return done(one); }, [&] { return describe_wait(one); });
     return redeem(work);
   }
@@ -63,7 +63,7 @@ void Communicator::State::wait(Work work) {
 }
 
 bool Communicator::State::done(Work work) const {
-  return work.kind == WorkKind::kCollective ? done(collectives.at(work)) : messages->done(work);
+  return work.kind == WorkKind::kCollective ? done(collectives.at(work).started) : messages->done(work);
 }
 
 void Communicator::State::redeem(Work work) {

@@ -14,7 +14,7 @@ thread_local const void* calling_back_in = nullptr;
 }  // namespace
 
 Communicator::Call::Call(State& state) : state_(state) {
-  if (calling_back_in == &state) {
+  if (state.has_called_back && calling_back_in == &state) {
     fail(
         Cause::kInvalidUsage,
         "a callback makes a call on the communicator whose collective it is told of: callbacks leave that to "
@@ -34,11 +34,13 @@ bool Communicator::State::busy() const noexcept {
 
 void Communicator::State::call_back(const Error* why) noexcept {
   if (callbacks == 0) return;
+  has_called_back = true;
   const void* const before = std::exchange(calling_back_in, this);
-  collectives.for_each_open([&](StartedCollective& one) {
-    if (!one.callback || (why == nullptr && !done(one))) return;
+  collectives.for_each_open([&](PendingCollective& one) {
+    const bool is_done = done(one.started);
+    if (!one.callback || (why == nullptr && !is_done)) return;
     --callbacks;
-    std::exchange(one.callback, nullptr)(done(one) ? nullptr : why);
+    std::exchange(one.callback, nullptr)(is_done ? nullptr : why);
   });
   calling_back_in = before;
 }

@@ -122,29 +122,43 @@ std::string Communicator::State::describe(const StartedCollective& started) {
                             reduces ? reduce_op_name(call.op) : "");
 }
 
-StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
-  StartedCollective made{call, check(call), ++operations, {}, {}, {}};
-  auto* output = static_cast<std::byte*>(call.receive);
-  if (host && goes_through_host_memory(made.key)) {
-    last_algorithm = "host";
-    made.way = StartedCollective::Way::kHostMemory;
-    made.ticket.number = host_calls->push(
-        {call.collective, made.key.problem, call.type, call.op, bytes_of(call.send), output});
-    return made;
-  }
-  auto schedule = schedule_for(made.key);
+std::uint64_t Communicator::State::start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key) {
+  last_algorithm = "host";
+  return host_calls->push({call.collective, key.problem, call.type, call.op, bytes_of(call.send),
+                           static_cast<std::byte*>(call.receive)});
+}
+
+Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
+                                                        std::size_t channel) {
+  auto schedule = schedule_for(key);
   last_algorithm = schedule->algorithm;
-  if (!mesh) {  // alone: at most a copy, and dividing by one changes nothing
-    for (const Step& step : schedule->steps) {
-      if (step.kind == StepKind::kCopy) {
-        std::copy_n(bytes_of(call.send) + step.left.offset, step.bytes, output + step.target.offset);
-      }
-    }
-    return made;
+  return channels->start(
+      channel, {std::move(schedule), bytes_of(call.send), static_cast<std::byte*>(call.receive), call.type,
+                call.op, static_cast<std::size_t>(rank_map.size)});
+}
+
+void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKey& key) {
+  const auto schedule = schedule_for(key);
+  last_algorithm = schedule->algorithm;
+  // At most a copy, and dividing by one changes nothing.
+  for (const Step& step : schedule->steps) {
+    if (step.kind != StepKind::kCopy) continue;
+    std::copy_n(bytes_of(call.send) + step.left.offset, step.bytes,
+                static_cast<std::byte*>(call.receive) + step.target.offset);
   }
-  made.way = StartedCollective::Way::kMessages;
-  made.ticket = channels->start(channel, {std::move(schedule), bytes_of(call.send), output, call.type,
-                                          call.op, static_cast<std::size_t>(rank_map.size)});
+}
+
+StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
+  StartedCollective made{call, check(call), ++operations, StartedCollective::Way::kDone, {}};
+  if (!mesh) {
+    run_alone(call, made.key);
+  } else if (host && goes_through_host_memory(made.key)) {
+    made.way = StartedCollective::Way::kHostMemory;
+    made.ticket.number = start_in_host_memory(call, made.key);
+  } else {
+    made.way = StartedCollective::Way::kMessages;
+    made.ticket = start_by_messages(call, made.key, channel);
+  }
   return made;
 }
 
@@ -171,8 +185,19 @@ std::string Communicator::State::describe_wait(const StartedCollective& started)
 }
 
 void Communicator::State::run(const CollectiveCall& call) {
-  const StartedCollective started = start(call, 0);
-  if (started.way == StartedCollective::Way::kHostMemory) spin_in_host_memory(started);
+  const ScheduleKey key = check(call);
+  const std::uint64_t number = ++operations;
+  if (!mesh) return run_alone(call, key);
+  StartedCollective::Way way = StartedCollective::Way::kMessages;
+  Channels::Ticket ticket;
+  if (host && goes_through_host_memory(key)) {
+    way = StartedCollective::Way::kHostMemory;
+    ticket.number = start_in_host_memory(call, key);
+    if (spin_in_host_memory(ticket.number)) return;
+  } else {
+    ticket = start_by_messages(call, key, 0);
+  }
+  const StartedCollective started{call, key, number, way, ticket};
   wait_until([&] { return done(started); }, [&] { return describe_wait(started); });
 }
 
@@ -185,9 +210,9 @@ void Communicator::run(const CollectiveCall& call) {
 Work Communicator::start(const CollectiveCall& call) {
   const Call entered(*state_);
   state_->require_usable();
-  StartedCollective made = state_->start(call, state_->collectives_started % Channels::kCount);
+  const StartedCollective made = state_->start(call, state_->collectives_started % Channels::kCount);
   ++state_->collectives_started;
-  const Work work = state_->collectives.add(std::move(made));
+  const Work work = state_->collectives.add({made, {}});
   state_->poll([] { return false; });  // sends at once what the connections take
   return work;
 }
@@ -195,7 +220,7 @@ Work Communicator::start(const CollectiveCall& call) {
 void Communicator::when_done(Work work, std::function<void(const Error*)> callback) {
   const Call entered(*state_);
   state_->require_usable();
-  StartedCollective& one = state_->collectives.at(work);
+  PendingCollective& one = state_->collectives.at(work);
   if (one.callback) fail(Cause::kInvalidUsage, "a Work that has a callback already");
   one.callback = std::move(callback);
   ++state_->callbacks;

@@ -38,17 +38,18 @@ bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
   return false;
 }
 
-void Communicator::State::spin_in_host_memory(const StartedCollective& started) {
+bool Communicator::State::spin_in_host_memory(std::uint64_t number) {
   const int looks = spin == Duration::zero() ? 0 : kLooks;
   for (int look = 0; look < looks + kYields && !host_collective->mismatch(); ++look) {
     if (host_calls->progress()) look = 0;
-    if (host_calls->done(started.ticket.number)) return;
+    if (host_calls->done(number)) return true;
     if (look < looks) {
       pause();
     } else {
       transport::kernel().sched_yield();
     }
   }
+  return false;
 }
 
 void Communicator::State::check_host(const std::function<std::string()>& what) {

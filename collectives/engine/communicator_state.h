@@ -50,13 +50,19 @@ struct Communicator::State {
   /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.
   ScheduleKey check(const CollectiveCall& call) const;
   void run(const CollectiveCall& call);
+  /// The call's number in `host_calls`.
+  std::uint64_t start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key);
+  Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, std::size_t channel);
+  /// Of a communicator of one rank: it is done then.
+  void run_alone(const CollectiveCall& call, const ScheduleKey& key);
   /// Starts it: in the host's memory where the call can go there, else on that channel.
   StartedCollective start(const CollectiveCall& call, std::size_t channel);
   bool done(const StartedCollective& started) const;
   bool done(Work work) const;
   void redeem(Work work);
-  /// Makes progress on calls in the host's memory for as long as their other ranks may be about to come.
-  void spin_in_host_memory(const StartedCollective& started);
+  /// Makes progress on calls in the host's memory for as long as their other ranks may be about to come;
+  /// whether that one is done then.
+  bool spin_in_host_memory(std::uint64_t number);
   /// For errors: the call, and whom it waits for.
   std::string describe_wait(const StartedCollective& started) const;
   /// Calls those callbacks that are due. `failure` where the communicator has failed: all are then.
@@ -123,8 +129,9 @@ struct Communicator::State {
   std::unique_ptr<HostGroup> host;     ///< null where the ranks are on several hosts, or it may not be used
   std::unique_ptr<HostCollective> host_collective;                ///< with `host`
   std::optional<TaskQueue<HostCollective, HostCall>> host_calls;  ///< with `host`
-  WorkTable<StartedCollective> collectives{WorkKind::kCollective};
+  WorkTable<PendingCollective> collectives{WorkKind::kCollective};
   std::size_t collectives_started = 0;  ///< by Communicator::start()
+  bool has_called_back = false;         ///< a callback has begun
   std::size_t callbacks = 0;            ///< that are still to be called
   std::unique_ptr<PointToPoint> messages;
   std::atomic<Phase> phase{Phase::kOpen};

@@ -30,6 +30,11 @@ struct StartedCollective {
   std::uint64_t number = 0;  ///< of this communicator's collectives, from 1; the same on every rank
   Way way = Way::kDone;
   Channels::Ticket ticket;
+};
+
+/// One that its caller did not wait for.
+struct PendingCollective {
+  StartedCollective started;
   /// What is called once, when it is done or has failed; empty where nothing is, or it has been called.
   std::function<void(const Error*)> callback;
 };
