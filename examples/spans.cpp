@@ -22,6 +22,10 @@ static void run(const tomboloUniqueId& id, int rank) {
       comm.receive(std::span(&theirs, 1), 1 - rank);
     });
     comm.broadcast(std::span(gradients).first(10), 0);
+    // Rank 0's part has 2 elements, rank 1's has 3.
+    std::vector<double> parts(5);
+    const std::size_t counts[] = {2, 3};
+    comm.all_gather_v(std::span(gradients).first(counts[rank]), parts, counts);
     api::Work work = comm.all_reduce_async(half);  // starts; half belongs to the work until it is redeemed
     work.wait();
     if (rank == 0) std::printf("average %g, sum %g, from rank %g\n", gradients[0], half[0], theirs);

@@ -1,5 +1,6 @@
 // The C interface's collectives and messages, one function each.
 #include "collectives/c_api/group.h"
+#include "collectives/c_api/uneven.h"
 
 using namespace tombolo::c_api;
 using tombolo::collectives::Collective;
@@ -51,6 +52,47 @@ tomboloResult_t tomboloAllToAll(const void* sendbuff, void* recvbuff, size_t cou
 
 tomboloResult_t tomboloBarrier(tomboloComm_t comm) {
   return carry_out(__func__, comm, tomboloInt8, tomboloSum, {Collective::kBarrier});
+}
+
+tomboloResult_t tomboloAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                  const size_t* recvcounts, const size_t* offsets, tomboloDataType_t datatype,
+                                  tomboloComm_t comm) {
+  return carry_out(__func__, comm, datatype, tomboloSum, [&, function = __func__] {
+    return all_gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets});
+  });
+}
+
+tomboloResult_t tomboloReduceScatterV(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                      const size_t* offsets, tomboloDataType_t datatype, tomboloRedOp_t op,
+                                      tomboloComm_t comm) {
+  return carry_out(__func__, comm, datatype, op, [&, function = __func__] {
+    return reduce_scatter_v(function, comm, sendbuff, recvbuff, {recvcounts, offsets});
+  });
+}
+
+tomboloResult_t tomboloGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                               const size_t* recvcounts, const size_t* offsets, tomboloDataType_t datatype,
+                               int root, tomboloComm_t comm) {
+  return carry_out(__func__, comm, datatype, tomboloSum, [&, function = __func__] {
+    return gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets}, root);
+  });
+}
+
+tomboloResult_t tomboloScatterV(const void* sendbuff, const size_t* sendcounts, const size_t* offsets,
+                                void* recvbuff, size_t recvcount, tomboloDataType_t datatype, int root,
+                                tomboloComm_t comm) {
+  return carry_out(__func__, comm, datatype, tomboloSum, [&, function = __func__] {
+    return scatter_v(function, comm, sendbuff, {sendcounts, offsets}, recvbuff, recvcount, root);
+  });
+}
+
+tomboloResult_t tomboloAllToAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sendoffsets,
+                                 void* recvbuff, const size_t* recvcounts, const size_t* recvoffsets,
+                                 tomboloDataType_t datatype, tomboloComm_t comm) {
+  return carry_out(__func__, comm, datatype, tomboloSum, [&, function = __func__] {
+    return all_to_all_v(function, comm, sendbuff, {sendcounts, sendoffsets}, recvbuff,
+                        {recvcounts, recvoffsets});
+  });
 }
 
 tomboloResult_t tomboloSend(const void* sendbuff, size_t count, tomboloDataType_t datatype, int peer,

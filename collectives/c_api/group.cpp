@@ -92,8 +92,15 @@ tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataT
     call.op = op_of(op, function);
     if (group.open.empty()) return member->communicator->run(call);
     member->communicator->check(call);
-    group.calls.push_back({comm, call});
+    group.calls.push_back({comm, std::move(call)});
   });
+}
+
+tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
+                          const std::function<collectives::CollectiveCall()>& make) noexcept {
+  collectives::CollectiveCall call;
+  const tomboloResult_t made = guarded([&] { call = make(); });
+  return made == tomboloSuccess ? carry_out(function, comm, type, op, std::move(call)) : made;
 }
 
 std::size_t message_bytes(const char* function, const collectives::Communicator& communicator,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "collectives/engine/communicator.h"
 #include "tombolo/tombolo.h"
@@ -16,6 +17,10 @@ void refuse_in_group(const char* function);
 /// Fills in type and operator; then makes the call, or inside a group checks and records it.
 tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
                           collectives::CollectiveCall call) noexcept;
+
+/// As above, of the call that `make` returns.
+tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
+                          const std::function<collectives::CollectiveCall()>& make) noexcept;
 
 /// The bytes of a message; throws InvalidArgument where its arguments cannot be right.
 std::size_t message_bytes(const char* function, const collectives::Communicator& communicator,

@@ -5,6 +5,7 @@
 #include "collectives/c_api/group.h"
 #include "collectives/c_api/handles.h"
 #include "collectives/c_api/types.h"
+#include "collectives/c_api/uneven.h"
 
 using namespace tombolo;
 using namespace tombolo::c_api;
@@ -31,6 +32,17 @@ tomboloResult_t start_work(const char* function, tomboloComm_t comm, tomboloWork
 tomboloResult_t start_collective(const char* function, tomboloComm_t comm, tomboloDataType_t type,
                                  tomboloRedOp_t op, collectives::CollectiveCall call, tomboloWork_t* work) {
   return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
+    call.type = type_of(type, function);
+    call.op = op_of(op, function);
+    return communicator.start(call);
+  });
+}
+
+template <typename Make>
+tomboloResult_t start_uneven(const char* function, tomboloComm_t comm, tomboloDataType_t type,
+                             tomboloRedOp_t op, tomboloWork_t* work, const Make& make) {
+  return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
+    collectives::CollectiveCall call = make(function);
     call.type = type_of(type, function);
     call.op = op_of(op, function);
     return communicator.start(call);
@@ -119,6 +131,49 @@ tomboloResult_t tomboloAllToAllAsync(const void* sendbuff, void* recvbuff, size_
 
 tomboloResult_t tomboloBarrierAsync(tomboloComm_t comm, tomboloWork_t* work) {
   return start_collective(__func__, comm, tomboloInt8, tomboloSum, {Collective::kBarrier}, work);
+}
+
+tomboloResult_t tomboloAllGatherVAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                       const size_t* recvcounts, const size_t* offsets,
+                                       tomboloDataType_t datatype, tomboloComm_t comm, tomboloWork_t* work) {
+  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+    return all_gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets});
+  });
+}
+
+tomboloResult_t tomboloReduceScatterVAsync(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
+                                           const size_t* offsets, tomboloDataType_t datatype,
+                                           tomboloRedOp_t op, tomboloComm_t comm, tomboloWork_t* work) {
+  return start_uneven(__func__, comm, datatype, op, work, [&](const char* function) {
+    return reduce_scatter_v(function, comm, sendbuff, recvbuff, {recvcounts, offsets});
+  });
+}
+
+tomboloResult_t tomboloGatherVAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                    const size_t* recvcounts, const size_t* offsets,
+                                    tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                    tomboloWork_t* work) {
+  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+    return gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets}, root);
+  });
+}
+
+tomboloResult_t tomboloScatterVAsync(const void* sendbuff, const size_t* sendcounts, const size_t* offsets,
+                                     void* recvbuff, size_t recvcount, tomboloDataType_t datatype, int root,
+                                     tomboloComm_t comm, tomboloWork_t* work) {
+  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+    return scatter_v(function, comm, sendbuff, {sendcounts, offsets}, recvbuff, recvcount, root);
+  });
+}
+
+tomboloResult_t tomboloAllToAllVAsync(const void* sendbuff, const size_t* sendcounts,
+                                      const size_t* sendoffsets, void* recvbuff, const size_t* recvcounts,
+                                      const size_t* recvoffsets, tomboloDataType_t datatype,
+                                      tomboloComm_t comm, tomboloWork_t* work) {
+  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+    return all_to_all_v(function, comm, sendbuff, {sendcounts, sendoffsets}, recvbuff,
+                        {recvcounts, recvoffsets});
+  });
 }
 
 tomboloResult_t tomboloSendAsync(const void* sendbuff, size_t count, tomboloDataType_t datatype, int peer,

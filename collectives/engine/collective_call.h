@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
@@ -18,6 +19,12 @@ struct CollectiveCall {
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
+  /// Of gather, scatter, all-gather, reduce-scatter and all-to-all: the ranks' parts may differ; the same on
+  /// every rank. `count` is that of the own part then (not of an all-to-all).
+  bool uneven = false;
+  /// Where the parts are in the buffer that holds all ranks': for all ranks but those that are not the root
+  /// of gather and scatter. Of an all-to-all `parts` is of the receive buffer, and `sent_parts` of the other.
+  std::shared_ptr<const Parts> parts = nullptr, sent_parts = nullptr;
 };
 
 }  // namespace tombolo::collectives

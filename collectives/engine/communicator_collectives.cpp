@@ -1,6 +1,7 @@
 // Communicator's collectives: their arguments checked, their schedules carried out.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -41,9 +42,54 @@ std::size_t total_bytes(std::string_view name, std::size_t count, DataType type,
   return bytes;
 }
 
+/// The bytes of a buffer that holds these parts; throws where they are not those of `ranks`, are more than
+/// memory can hold, or overlap in a buffer that is written.
+std::size_t extent_of(std::string_view name, std::string_view buffer, const Parts* parts, DataType type,
+                      int ranks, bool written) {
+  const auto all = static_cast<std::size_t>(ranks);
+  if (parts == nullptr || parts->counts.size() != all || parts->offsets.size() != all)
+    fail(Cause::kInvalidUsage, "{}: the {} buffer needs a count and an offset for each of {} ranks", name,
+         buffer, ranks);
+  std::size_t extent = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> intervals;  // begin and end of parts that are not empty
+  for (std::size_t rank = 0; rank < all; ++rank) {
+    std::size_t end = 0;
+    if (__builtin_add_overflow(parts->offsets[rank], parts->counts[rank], &end))
+      fail(Cause::kInvalidUsage, "{}: rank {}'s part is more than memory can hold", name, rank);
+    if (parts->counts[rank] == 0) continue;
+    extent = std::max(extent, end);
+    if (written) intervals.emplace_back(parts->offsets[rank], end);
+  }
+  std::ranges::sort(intervals);
+  for (std::size_t i = 1; i < intervals.size(); ++i) {
+    if (intervals[i].first < intervals[i - 1].second)
+      fail(Cause::kInvalidUsage, "{}: two ranks' parts of the {} buffer overlap at element {}", name, buffer,
+           intervals[i].first);
+  }
+  return total_bytes(name, extent, type, 1);
+}
+
 bool is_rooted(Collective collective) noexcept {
   return collective == Collective::kBroadcast || collective == Collective::kReduce ||
          collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+/// Whether one of its buffers holds a part of each rank.
+bool has_parts(Collective collective) noexcept {
+  switch (collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      return true;
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kBarrier:
+      break;
+  }
+  return false;
 }
 
 bool is_reduction(Collective collective) noexcept {
@@ -61,8 +107,21 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   const auto rank = static_cast<std::size_t>(options.identity.rank);
   const bool is_root = options.identity.rank == call.root;
   const std::size_t part = total_bytes(name, call.count, call.type, 1);
-  const auto all = [&] {
-    return total_bytes(name, call.count, call.type, static_cast<std::size_t>(options.identity.size));
+  if (call.uneven && !has_parts(call.collective))
+    fail(Cause::kInternal, "{}: there are no parts that could differ", name);
+  // Of the buffer that holds all ranks' parts: its bytes, and where the own part is.
+  const auto all = [&](std::string_view buffer, bool written) {
+    if (!call.uneven)
+      return total_bytes(name, call.count, call.type, static_cast<std::size_t>(options.identity.size));
+    const std::size_t extent =
+        extent_of(name, buffer, call.parts.get(), call.type, options.identity.size, written);
+    if (call.collective != Collective::kAllToAll && call.parts->counts[rank] != call.count)
+      fail(Cause::kInvalidUsage, "{}: the own part has {} elements, and {} among those of all ranks", name,
+           call.count, call.parts->counts[rank]);
+    return extent;
+  };
+  const auto own_offset = [&] {
+    return (call.uneven ? call.parts->offsets[rank] : call.count * rank) * size_of(call.type);
   };
   const auto* receive = bytes_of(call.receive);
   bool in_place = false;
@@ -71,15 +130,15 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
       in_place = check_buffers(name, call.send, part, receive, part, receive);
       break;
     case Collective::kReduceScatter: {
-      const std::size_t whole = all();
+      const std::size_t whole = all("send", false);
       in_place =
-          check_buffers(name, call.send, whole, receive, part, receive ? receive - part * rank : nullptr);
+          check_buffers(name, call.send, whole, receive, part, receive ? receive - own_offset() : nullptr);
       break;
     }
     case Collective::kAllGather: {
-      const std::size_t whole = all();
+      const std::size_t whole = all("receive", true);
       in_place =
-          check_buffers(name, call.send, part, receive, whole, receive ? receive + part * rank : nullptr);
+          check_buffers(name, call.send, part, receive, whole, receive ? receive + own_offset() : nullptr);
       break;
     }
     case Collective::kBroadcast:  // only the root's send buffer is read
@@ -91,25 +150,45 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
                          : check_buffers(name, call.send, part, nullptr, 0, nullptr);
       break;
     case Collective::kGather:  // only the root's receive buffer is written
-      in_place = is_root ? check_buffers(name, call.send, part, receive, all(),
-                                         receive ? receive + part * rank : nullptr)
-                         : check_buffers(name, call.send, part, nullptr, 0, nullptr);
+      if (is_root) {
+        const std::size_t whole = all("receive", true);
+        in_place =
+            check_buffers(name, call.send, part, receive, whole, receive ? receive + own_offset() : nullptr);
+      } else {
+        in_place = check_buffers(name, call.send, part, nullptr, 0, nullptr);
+      }
       break;
     case Collective::kScatter:  // only the root's send buffer is read
-      in_place = is_root ? check_buffers(name, call.send, all(), receive, part,
-                                         receive ? receive - part * rank : nullptr)
-                         : check_buffers(name, nullptr, 0, receive, part, nullptr);
+      if (is_root) {
+        const std::size_t whole = all("send", false);
+        in_place =
+            check_buffers(name, call.send, whole, receive, part, receive ? receive - own_offset() : nullptr);
+      } else {
+        in_place = check_buffers(name, nullptr, 0, receive, part, nullptr);
+      }
       break;
     case Collective::kAllToAll: {
-      const std::size_t whole = all();
-      check_buffers(name, call.send, whole, receive, whole, nullptr);
+      const std::size_t whole = all("receive", true);
+      const std::size_t sent = call.uneven ? extent_of(name, "send", call.sent_parts.get(), call.type,
+                                                       options.identity.size, false)
+                                           : whole;
+      if (call.uneven && call.parts->counts[rank] != call.sent_parts->counts[rank])
+        fail(Cause::kInvalidUsage, "{}: this rank sends itself {} elements, and receives {}", name,
+             call.sent_parts->counts[rank], call.parts->counts[rank]);
+      check_buffers(name, call.send, sent, receive, whole, nullptr);
       break;
     }
     case Collective::kBarrier:
       break;
   }
   const bool average = is_reduction(call.collective) && call.op == ReduceOp::kAverage;
-  return {call.collective, {call.count, size_of(call.type), average, rooted ? call.root : 0}, in_place};
+  Problem problem{call.count, size_of(call.type), average, rooted ? call.root : 0};
+  if (call.uneven) {
+    problem.uneven = true;
+    problem.parts = call.parts;
+    problem.sent_parts = call.sent_parts;
+  }
+  return {call.collective, std::move(problem), in_place};
 }
 
 std::string Communicator::State::describe(const StartedCollective& started) {

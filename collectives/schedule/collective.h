@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
+#include <numeric>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tombolo::collectives {
 
@@ -32,6 +36,23 @@ constexpr std::string_view collective_name(Collective collective) noexcept {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
+/// Where each rank's part lies in a buffer that holds the parts of all, by rank, in elements.
+struct Parts {
+  std::vector<std::size_t> counts, offsets;
+  bool operator==(const Parts&) const = default;
+
+  /// One behind the other.
+  static Parts adjoining(std::vector<std::size_t> counts) {
+    Parts made{std::move(counts), {}};
+    std::size_t at = 0;
+    for (const std::size_t count : made.counts) {
+      made.offsets.push_back(at);
+      at += count;
+    }
+    return made;
+  }
+};
+
 /// The size of one call.
 struct Problem {
   /// Elements: of the whole vector for all-reduce, broadcast and reduce; of one rank's part for the others.
@@ -39,9 +60,39 @@ struct Problem {
   std::size_t element_bytes = 1;
   bool average = false;  ///< of reductions: the sum is divided by the number of ranks at the end
   int root = 0;
+  /// Whether the ranks' parts may differ; the same on every rank. Then `count` is that of the own part, and
+  /// `parts` describes the buffer that holds all of them, where this rank has it; of an all-to-all that which
+  /// receives, and `sent_parts` the other one.
+  bool uneven = false;
+  std::shared_ptr<const Parts> parts = nullptr, sent_parts = nullptr;
 
   std::size_t bytes() const noexcept { return count * element_bytes; }
-  bool operator==(const Problem&) const = default;
+  std::size_t count_of(int rank) const noexcept { return count_in(parts.get(), rank); }
+  std::size_t offset_of(int rank) const noexcept { return offset_in(parts.get(), rank); }
+  std::size_t sent_count_of(int rank) const noexcept { return count_in(sent_parts.get(), rank); }
+  std::size_t sent_offset_of(int rank) const noexcept { return offset_in(sent_parts.get(), rank); }
+  /// Bytes of all parts, of a collective whose ranks all know them.
+  std::size_t bytes_of_all(int ranks) const noexcept {
+    if (!parts) return bytes() * static_cast<std::size_t>(ranks);
+    return element_bytes * std::accumulate(parts->counts.begin(), parts->counts.end(), std::size_t{0});
+  }
+  friend bool operator==(const Problem& a, const Problem& b) noexcept {
+    return a.count == b.count && a.element_bytes == b.element_bytes && a.average == b.average &&
+           a.root == b.root && a.uneven == b.uneven && same(a.parts, b.parts) &&
+           same(a.sent_parts, b.sent_parts);
+  }
+
+ private:
+  static bool same(const std::shared_ptr<const Parts>& a, const std::shared_ptr<const Parts>& b) noexcept {
+    return a == b || (a && b && *a == *b);
+  }
+  std::size_t count_in(const Parts* all, int rank) const noexcept {
+    return all == nullptr ? count : all->counts[static_cast<std::size_t>(rank)];
+  }
+  std::size_t offset_in(const Parts* all, int rank) const noexcept {
+    const auto index = static_cast<std::size_t>(rank);
+    return all == nullptr ? count * index : all->offsets[index];
+  }
 };
 
 }  // namespace tombolo::collectives

@@ -26,4 +26,11 @@ constexpr std::size_t pieces_of(std::size_t count, std::size_t element_bytes,
   return count <= most ? 1 : (count + most - 1) / most;
 }
 
+/// Piece `index` of those; nothing beyond the last one.
+constexpr Interval piece_of(std::size_t count, std::size_t element_bytes, std::size_t piece_bytes,
+                            std::size_t index) noexcept {
+  const std::size_t pieces = pieces_of(count, element_bytes, piece_bytes);
+  return index < pieces ? part_of({0, count}, index, pieces) : Interval{count, count};
+}
+
 }  // namespace tombolo::collectives

@@ -236,6 +236,38 @@ TOMBOLO_API tomboloResult_t tomboloAllToAll(const void* sendbuff, void* recvbuff
 TOMBOLO_API tomboloResult_t tomboloBarrier(tomboloComm_t comm);
 /** @} */
 
+/** @name Collectives with parts of unequal size
+ * As those above without the V, but rank r's part in the buffer that holds all ranks' parts has counts[r]
+ * elements and begins offsets[r] elements after its start; with null offsets the parts adjoin each other by
+ * rank. Parts of a buffer that is written do not overlap. The arrays have one entry for each rank, and are
+ * read during the call only (in a group, when it is recorded).
+ * @{ */
+
+/** recvcounts and offsets are the same on every rank; recvcounts[rank] == sendcount. */
+TOMBOLO_API tomboloResult_t tomboloAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                              const size_t* recvcounts, const size_t* offsets,
+                                              tomboloDataType_t datatype, tomboloComm_t comm);
+/** sendbuff holds all parts, and the rank receives recvcounts[rank] elements. recvcounts and offsets are the
+ * same on every rank. */
+TOMBOLO_API tomboloResult_t tomboloReduceScatterV(const void* sendbuff, void* recvbuff,
+                                                  const size_t* recvcounts, const size_t* offsets,
+                                                  tomboloDataType_t datatype, tomboloRedOp_t op,
+                                                  tomboloComm_t comm);
+/** recvcounts and offsets are used on the root only. */
+TOMBOLO_API tomboloResult_t tomboloGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                           const size_t* recvcounts, const size_t* offsets,
+                                           tomboloDataType_t datatype, int root, tomboloComm_t comm);
+/** sendcounts and offsets are used on the root only. */
+TOMBOLO_API tomboloResult_t tomboloScatterV(const void* sendbuff, const size_t* sendcounts,
+                                            const size_t* offsets, void* recvbuff, size_t recvcount,
+                                            tomboloDataType_t datatype, int root, tomboloComm_t comm);
+/** sendcounts[p] here is recvcounts[rank] at rank p. */
+TOMBOLO_API tomboloResult_t tomboloAllToAllV(const void* sendbuff, const size_t* sendcounts,
+                                             const size_t* sendoffsets, void* recvbuff,
+                                             const size_t* recvcounts, const size_t* recvoffsets,
+                                             tomboloDataType_t datatype, tomboloComm_t comm);
+/** @} */
+
 /** @name Point to point
  * Messages arrive in order per pair of ranks and direction; both sides name the same number of bytes. A count
  * of zero is no message. Two ranks that send to each other do so inside a group, or both wait for the other
@@ -294,6 +326,27 @@ TOMBOLO_API tomboloResult_t tomboloAllToAllAsync(const void* sendbuff, void* rec
                                                  tomboloDataType_t datatype, tomboloComm_t comm,
                                                  tomboloWork_t* work);
 TOMBOLO_API tomboloResult_t tomboloBarrierAsync(tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloAllGatherVAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                                   const size_t* recvcounts, const size_t* offsets,
+                                                   tomboloDataType_t datatype, tomboloComm_t comm,
+                                                   tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloReduceScatterVAsync(const void* sendbuff, void* recvbuff,
+                                                       const size_t* recvcounts, const size_t* offsets,
+                                                       tomboloDataType_t datatype, tomboloRedOp_t op,
+                                                       tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloGatherVAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                                const size_t* recvcounts, const size_t* offsets,
+                                                tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                                tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloScatterVAsync(const void* sendbuff, const size_t* sendcounts,
+                                                 const size_t* offsets, void* recvbuff, size_t recvcount,
+                                                 tomboloDataType_t datatype, int root, tomboloComm_t comm,
+                                                 tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloAllToAllVAsync(const void* sendbuff, const size_t* sendcounts,
+                                                  const size_t* sendoffsets, void* recvbuff,
+                                                  const size_t* recvcounts, const size_t* recvoffsets,
+                                                  tomboloDataType_t datatype, tomboloComm_t comm,
+                                                  tomboloWork_t* work);
 TOMBOLO_API tomboloResult_t tomboloSendAsync(const void* sendbuff, size_t count, tomboloDataType_t datatype,
                                              int peer, tomboloComm_t comm, tomboloWork_t* work);
 TOMBOLO_API tomboloResult_t tomboloRecvAsync(void* recvbuff, size_t count, tomboloDataType_t datatype,

@@ -284,6 +284,58 @@ class Communicator {
   }
   void barrier() const { check(tomboloBarrier(handle_)); }
 
+  // ---- With parts of unequal size: `counts` and `offsets` by rank, as the C interface's functions whose
+  // names end in V take them; without offsets the parts adjoin. On the other ranks than the root of gather_v
+  // and scatter_v, what only the root uses may be empty.
+
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void all_gather_v(const Send& send, Receive&& receive, std::span<const std::size_t> counts,
+                    std::span<const std::size_t> offsets = {}) const {
+    const auto [from, to] = spans(send, receive);
+    expect_parts("all_gather_v", "receive", to.size(), counts, offsets);
+    check(tomboloAllGatherV(from.data(), from.size(), to.data(), counts.data(), pointer(offsets), type_of(to),
+                            handle_));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduce_scatter_v(const Send& send, Receive&& receive, std::span<const std::size_t> counts,
+                        tomboloRedOp_t op = tomboloSum, std::span<const std::size_t> offsets = {}) const {
+    const auto [from, to] = spans(send, receive);
+    expect_parts("reduce_scatter_v", "send", from.size(), counts, offsets);
+    expect("reduce_scatter_v", "receive", to.size(), counts[static_cast<std::size_t>(rank())]);
+    check(tomboloReduceScatterV(from.data(), to.data(), counts.data(), pointer(offsets), type_of(to), op,
+                                handle_));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void gather_v(const Send& send, Receive&& receive, std::span<const std::size_t> counts, int root,
+                std::span<const std::size_t> offsets = {}) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect_parts("gather_v", "receive", to.size(), counts, offsets);
+    check(tomboloGatherV(from.data(), from.size(), to.data(), counts.data(), pointer(offsets), type_of(to),
+                         root, handle_));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void scatter_v(const Send& send, std::span<const std::size_t> counts, Receive&& receive, int root,
+                 std::span<const std::size_t> offsets = {}) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect_parts("scatter_v", "send", from.size(), counts, offsets);
+    check(tomboloScatterV(from.data(), counts.data(), pointer(offsets), to.data(), to.size(), type_of(to),
+                          root, handle_));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void all_to_all_v(const Send& send, std::span<const std::size_t> send_counts, Receive&& receive,
+                    std::span<const std::size_t> receive_counts) const {
+    const auto [from, to] = spans(send, receive);
+    expect_parts("all_to_all_v", "send", from.size(), send_counts, {});
+    expect_parts("all_to_all_v", "receive", to.size(), receive_counts, {});
+    check(tomboloAllToAllV(from.data(), send_counts.data(), nullptr, to.data(), receive_counts.data(),
+                           nullptr, type_of(to), handle_));
+  }
+
   template <Buffer Data>
   void send(const Data& data, int peer) const {
     const std::span from(data);
@@ -430,6 +482,22 @@ class Communicator {
     return Work(work);
   }
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  static const std::size_t* pointer(std::span<const std::size_t> offsets) noexcept {
+    return offsets.empty() ? nullptr : offsets.data();
+  }
+  /// Throws where a buffer of so many elements does not hold all parts.
+  void expect_parts(const char* function, const char* buffer, std::size_t found,
+                    std::span<const std::size_t> counts, std::span<const std::size_t> offsets) const {
+    expect(function, "counts'", counts.size(), ranks());
+    if (!offsets.empty()) expect(function, "offsets'", offsets.size(), ranks());
+    std::size_t extent = 0, next = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::size_t end = (offsets.empty() ? next : offsets[i]) + counts[i];
+      next = end;
+      if (counts[i] > 0 && end > extent) extent = end;
+    }
+    if (found < extent) expect(function, buffer, found, extent);
+  }
   static void expect(const char* function, const char* buffer, std::size_t found, std::size_t expected) {
     if (found == expected) return;
     throw Error(tomboloInvalidArgument, std::string("invalid argument: ") + function + ": the " + buffer +

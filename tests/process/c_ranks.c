@@ -135,6 +135,59 @@ static int started(void) {
   return 0;
 }
 
+/* Rank r's part has r + 1 elements; the parts adjoin, or lie in reverse order with gaps. */
+static int uneven(void) {
+  static int in[kMostRanks * kMostRanks], out[kMostRanks * kMostRanks];
+  size_t counts[kMostRanks], adjoining[kMostRanks], apart[kMostRanks], sent[kMostRanks], received[kMostRanks];
+  tomboloWork_t work;
+  int i, r, way;
+  for (r = 0; r < size; ++r) {
+    counts[r] = (size_t)r + 1;
+    adjoining[r] = r == 0 ? 0 : adjoining[r - 1] + counts[r - 1];
+    apart[r] = (size_t)(size - 1 - r) * kMostRanks;
+    sent[r] = (size_t)(rank + r) % 3;
+    received[r] = sent[r];
+  }
+  for (way = 0; way < 2; ++way) {
+    const size_t* const at = way == 0 ? adjoining : apart;
+    const size_t* const offsets = way == 0 ? NULL : apart;
+    const size_t own = (size_t)rank + 1;
+    memset(out, 0, sizeof(out));
+    for (i = 0; i < kMostRanks * kMostRanks; ++i) in[i] = rank + 1;
+    CHECK(tomboloAllGatherV(in, own, out, counts, offsets, tomboloInt32, comm));
+    for (r = 0; r < size; ++r) EXPECT(out[at[r]] == r + 1 && out[at[r] + counts[r] - 1] == r + 1);
+    memset(out, 0, sizeof(out));
+    CHECK(tomboloGatherV(in, own, out, rank == 0 ? counts : NULL, offsets, tomboloInt32, 0, comm));
+    for (r = 0; r < size; ++r) EXPECT(out[at[r] + counts[r] - 1] == (rank == 0 ? r + 1 : 0));
+    CHECK(tomboloReduceScatterV(in, out, counts, offsets, tomboloInt32, tomboloSum, comm));
+    EXPECT(out[0] == size * (size + 1) / 2 && out[rank] == out[0]);
+    for (i = 0; i < kMostRanks * kMostRanks; ++i) in[i] = i;
+    CHECK(tomboloScatterV(in, counts, offsets, out, own, tomboloInt32, size - 1, comm));
+    for (i = 0; i <= rank; ++i) EXPECT(out[i] == (int)at[rank] + i);
+    CHECK(tomboloAllGatherVAsync(in, own, out, counts, offsets, tomboloInt32, comm, &work));
+    CHECK(tomboloWorkWait(work));
+    for (r = 0; r < size; ++r) EXPECT(out[at[r]] == 0 && out[at[r] + counts[r] - 1] == r);
+  }
+  for (i = 0; i < kMostRanks * kMostRanks; ++i) in[i] = rank + 1;
+  memset(out, 0, sizeof(out));
+  CHECK(tomboloAllToAllV(in, sent, NULL, out, received, NULL, tomboloInt32, comm));
+  for (i = 0, r = 0; r < size; ++r) {
+    size_t element;
+    for (element = 0; element < received[r]; ++element) EXPECT(out[i++] == r + 1);
+  }
+  EXPECT(out[i] == 0);
+  EXPECT(tomboloAllGatherV(in, 1, out, NULL, NULL, tomboloInt32, comm) == tomboloInvalidArgument);
+  EXPECT(tomboloAllGatherV(in, (size_t)size + 7, out, counts, NULL, tomboloInt32, comm) ==
+         tomboloInvalidUsage);
+  memset(apart, 0, sizeof(apart));
+  if (size > 1) {
+    EXPECT(tomboloAllGatherV(in, (size_t)rank + 1, out, counts, apart, tomboloInt32, comm) ==
+           tomboloInvalidUsage);
+    EXPECT(strstr(tomboloGetLastError(comm), "overlap") != NULL);
+  }
+  return 0;
+}
+
 static int errors(void) {
   int one = 1;
   EXPECT(tomboloAllReduce(&one, &one, 1, tomboloInt32, tomboloSum, NULL) == tomboloInvalidArgument);
@@ -198,7 +251,7 @@ int main(int argc, char** argv) {
   CHECK(tomboloCommUserRank(comm, &rank));
   CHECK(tomboloCommCount(comm, &size));
   if (strcmp(mode, "all") == 0) {
-    if (collectives() != 0 || started() != 0 || errors() != 0) return 1;
+    if (collectives() != 0 || started() != 0 || uneven() != 0 || errors() != 0) return 1;
     CHECK(tomboloCommGetAsyncError(comm, &result));
     EXPECT(result == tomboloSuccess);
     CHECK(tomboloCommFinalize(comm));

@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/direct_all_to_all.h"
 
+#include <algorithm>
+
 #include "collectives/schedule/partition.h"
 
 namespace tombolo::collectives {
@@ -9,19 +11,24 @@ Schedule build_direct_all_to_all(const RankMap& ranks, const Problem& problem, c
                                  bool /*in_place*/) {
   ScheduleBuilder builder(false, 0);
   const int n = ranks.size;
-  const std::size_t element = problem.element_bytes, block = problem.bytes();
-  const auto of = [&](Buffer buffer, int rank) {
-    return Piece{buffer, 0} + block * static_cast<std::size_t>(rank);
+  const std::size_t element = problem.element_bytes;
+  const auto input = [&](int rank) {
+    return Piece{Buffer::kInput, 0} + problem.sent_offset_of(rank) * element;
   };
-  builder.copy(of(Buffer::kOutput, ranks.rank), of(Buffer::kInput, ranks.rank), block);
-  const std::size_t pieces = pieces_of(problem.count, element, tuning.segment_bytes);
+  const auto output = [&](int rank) { return Piece{Buffer::kOutput, 0} + problem.offset_of(rank) * element; };
+  builder.copy(output(ranks.rank), input(ranks.rank), problem.count_of(ranks.rank) * element);
+  std::size_t pieces = 1;
+  for (int rank = 0; rank < n; ++rank) {
+    const std::size_t largest = std::max(problem.count_of(rank), problem.sent_count_of(rank));
+    pieces = std::max(pieces, pieces_of(largest, element, tuning.segment_bytes));
+  }
   for (std::size_t piece = 0; piece < pieces; ++piece) {
-    const Interval part = part_of({0, problem.count}, piece, pieces);
-    const std::size_t at = part.begin * element, bytes = part.count() * element;
     for (int distance = 1; distance < n; ++distance) {
       const int to = ranks.at(ranks.position + distance), from = ranks.at(ranks.position - distance);
-      builder.send(to, of(Buffer::kInput, to) + at, bytes);
-      builder.receive(from, of(Buffer::kOutput, from) + at, bytes);
+      const Interval out = piece_of(problem.sent_count_of(to), element, tuning.segment_bytes, piece);
+      const Interval in = piece_of(problem.count_of(from), element, tuning.segment_bytes, piece);
+      builder.send(to, input(to) + out.begin * element, out.count() * element);
+      builder.receive(from, output(from) + in.begin * element, in.count() * element);
     }
   }
   return builder.build(kDirectAllToAll.name);

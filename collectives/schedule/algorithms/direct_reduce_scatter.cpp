@@ -4,24 +4,23 @@ namespace tombolo::collectives {
 namespace {
 
 bool direct_reduce_scatter_applies(const RankMap& ranks, const Problem& problem, const Tuning& tuning) {
-  return ranks.size > 1 && problem.bytes() * static_cast<std::size_t>(ranks.size) <= tuning.small_bytes;
+  return ranks.size > 1 && problem.bytes_of_all(ranks.size) <= tuning.small_bytes;
 }
 
 Schedule build_direct_reduce_scatter(const RankMap& ranks, const Problem& problem, const Tuning&,
                                      bool in_place) {
   const int n = ranks.size, p = ranks.position;
-  const std::size_t bytes = problem.bytes();
-  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(bytes) * ranks.rank);
-  const auto input = [&](int rank) {
-    return Piece{Buffer::kInput, 0} + bytes * static_cast<std::size_t>(rank);
-  };
+  const std::size_t element = problem.element_bytes, bytes = problem.bytes();
+  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  const auto input = [&](int rank) { return Piece{Buffer::kInput, 0} + problem.offset_of(rank) * element; };
   const Piece output{Buffer::kOutput, 0};
   if (n == 1) {
     builder.copy(output, input(0), bytes);
     return builder.build(kDirectReduceScatter.name);
   }
   for (int distance = 1; distance < n; ++distance) {
-    builder.send(ranks.at(p + distance), input(ranks.at(p + distance)), bytes);
+    const int to = ranks.at(p + distance);
+    builder.send(to, input(to), problem.count_of(to) * element);
   }
   Piece partial = input(ranks.rank);
   for (int distance = n - 1; distance >= 1; --distance) {

@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/ring_all_gather.h"
 
+#include <algorithm>
+
 #include "collectives/schedule/partition.h"
 
 namespace tombolo::collectives {
@@ -8,21 +10,22 @@ namespace {
 Schedule build_ring_all_gather(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                bool in_place) {
   const int n = ranks.size, p = ranks.position;
-  const std::size_t element = problem.element_bytes, block = problem.bytes();
-  ScheduleBuilder builder(in_place, static_cast<std::ptrdiff_t>(block) * ranks.rank);
-  const auto output = [&](int rank) {
-    return Piece{Buffer::kOutput, 0} + block * static_cast<std::size_t>(rank);
-  };
+  const std::size_t element = problem.element_bytes;
+  ScheduleBuilder builder(in_place, static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  const auto output = [&](int rank) { return Piece{Buffer::kOutput, 0} + problem.offset_of(rank) * element; };
   const Piece own{Buffer::kInput, 0};
-  builder.copy(output(ranks.rank), own, block);
-  const std::size_t pieces = pieces_of(problem.count, element, tuning.segment_bytes);
+  builder.copy(output(ranks.rank), own, problem.bytes());
+  std::size_t pieces = 1;
+  for (int rank = 0; rank < n; ++rank)
+    pieces = std::max(pieces, pieces_of(problem.count_of(rank), element, tuning.segment_bytes));
   for (int step = 0; step < n - 1; ++step) {
-    const Piece going = step == 0 ? own : output(ranks.at(p - step));
-    const Piece coming = output(ranks.at(p - step - 1));
+    const int going = ranks.at(p - step), coming = ranks.at(p - step - 1);
     for (std::size_t piece = 0; piece < pieces; ++piece) {
-      const Interval part = part_of({0, problem.count}, piece, pieces);
-      builder.send(ranks.at(p + 1), going + part.begin * element, part.count() * element);
-      builder.receive(ranks.at(p - 1), coming + part.begin * element, part.count() * element);
+      const Interval out = piece_of(problem.count_of(going), element, tuning.segment_bytes, piece);
+      const Interval in = piece_of(problem.count_of(coming), element, tuning.segment_bytes, piece);
+      const Piece from = step == 0 ? own : output(going);
+      builder.send(ranks.at(p + 1), from + out.begin * element, out.count() * element);
+      builder.receive(ranks.at(p - 1), output(coming) + in.begin * element, in.count() * element);
     }
   }
   return builder.build(kRingAllGather.name);

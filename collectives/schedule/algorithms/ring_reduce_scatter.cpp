@@ -15,28 +15,34 @@ constexpr std::size_t kPiecesPerGroup = 16;
 Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                    bool in_place) {
   const int n = ranks.size, p = ranks.position;
-  const std::size_t element = problem.element_bytes, block = problem.bytes();
-  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(block) * ranks.rank);
-  const auto input = [&](int rank) {
-    return Piece{Buffer::kInput, 0} + block * static_cast<std::size_t>(rank);
-  };
+  const std::size_t element = problem.element_bytes;
+  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  const auto input = [&](int rank) { return Piece{Buffer::kInput, 0} + problem.offset_of(rank) * element; };
   if (n == 1) {
-    builder.copy({Buffer::kOutput, 0}, {Buffer::kInput, 0}, block);
+    builder.copy({Buffer::kOutput, 0}, input(0), problem.bytes());
     return builder.build(kRingReduceScatter.name);
   }
-  const std::size_t pieces = pieces_of(problem.count, element, tuning.segment_bytes);
+  std::size_t pieces = 1, largest_piece = 0;  // of any rank's part; bytes
+  for (int rank = 0; rank < n; ++rank) {
+    const std::size_t count = problem.count_of(rank);
+    pieces = std::max(pieces, pieces_of(count, element, tuning.segment_bytes));
+    largest_piece =
+        std::max(largest_piece, piece_of(count, element, tuning.segment_bytes, 0).count() * element);
+  }
   const int next = ranks.at(p + 1), previous = ranks.at(p - 1);
   const std::size_t group = std::min(kPiecesPerGroup, pieces);
   // A step's pieces are sent while the next step's arrive, so two slots per piece are in use.
-  ScratchRing slots(builder, part_of({0, problem.count}, 0, pieces).count() * element, 2 * group);
+  ScratchRing slots(builder, largest_piece, 2 * group);
   std::vector<Piece> partial(pieces);
   for (std::size_t first = 0; first < pieces; first += group) {
     for (int step = 0; step < n - 1; ++step) {
       const int going = ranks.at(p - step - 1), coming = ranks.at(p - step - 2);
       for (std::size_t piece = first; piece < std::min(first + group, pieces); ++piece) {
-        const Interval part = part_of({0, problem.count}, piece, pieces);
-        const std::size_t at = part.begin * element, bytes = part.count() * element;
-        builder.send(next, step == 0 ? input(going) + at : partial[piece], bytes);
+        const Interval out = piece_of(problem.count_of(going), element, tuning.segment_bytes, piece);
+        builder.send(next, step == 0 ? input(going) + out.begin * element : partial[piece],
+                     out.count() * element);
+        const Interval in = piece_of(problem.count_of(coming), element, tuning.segment_bytes, piece);
+        const std::size_t at = in.begin * element, bytes = in.count() * element;
         const Piece arrived = slots.next();
         builder.receive(previous, arrived, bytes);
         const bool last = step == n - 2;
