@@ -67,14 +67,12 @@ struct Planned {
 /// How many elements rank `from` has for rank `to` in an uneven call; of all but an all-to-all, whose part it
 /// is (`to` == `from`).
 std::size_t uneven_count(std::size_t most, int from, int to) {
-  return most == 0
-             ? 0
-             : (most * 31 + static_cast<std::size_t>(from) * 17 + static_cast<std::size_t>(to) * 7) % most;
+  return most * static_cast<std::size_t>((from * 5 + to * 3) % 7) / 7;
 }
 
 std::vector<Planned> planned(std::mt19937 random, int ranks) {
   std::vector<Planned> all;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 150; ++i) {
     const std::size_t largest = random() % 8 == 0 ? 200'000 : 2'000;
     all.push_back({kAllCollectives[random() % std::size(kAllCollectives)], random() % largest,
                    static_cast<int>(random() % static_cast<unsigned>(ranks)), random() % 4 == 0,
