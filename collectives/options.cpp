@@ -80,6 +80,7 @@ Options Options::settings_from_environment() {
   options.routing = routing_from_name(kRoutingParameter.choice(), kRoutingParameter.name);
   options.progress = progress_from_name(kProgressParameter.choice(), kProgressParameter.name);
   options.algorithm = kAlgorithmParameter.choice();
+  options.compression = compression_from_name(kCompressionParameter.choice(), kCompressionParameter.name);
   options.tuning.segment_bytes = kSegmentParameter.size();
   options.tuning.host_bytes = kHostLimitParameter.size();
   if (options.tuning.segment_bytes == 0) {

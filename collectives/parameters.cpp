@@ -47,6 +47,13 @@ const Parameter kProgressParameter{
     "Who makes progress with calls that were only started (tomboloAllReduceAsync and the like): the caller, "
     "within its calls on the communicator, or a thread of the communicator's, between them too.",
     "caller|thread"};
+const Parameter kCompressionParameter{
+    "TOMBOLO_COMPRESSION", ParameterType::kChoice, "none",
+    "How all_reduce sends sums and averages of float from one cluster to another (two-level only): as they "
+    "are, "
+    "as bf16, or as int8 with a scale for each 256 values. It loses precision, the same on every rank; "
+    "set it alike on every rank.",
+    "none|bf16|int8"};
 const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
                                "TCP port of rank 0's rendezvous store; 0 takes MASTER_PORT (one more where "
                                "torchrun's agent already listens there), or 29400."};
@@ -73,8 +80,9 @@ const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
-      &kSecretParameter, &kDeadlineParameter, &kRoutingParameter, &kAlgorithmParameter, &kProgressParameter,
-      &kPortParameter,   &kAddressParameter,  &kSegmentParameter, &kHostLimitParameter, &kDiscoverParameter};
+      &kSecretParameter,      &kDeadlineParameter,  &kRoutingParameter, &kAlgorithmParameter,
+      &kCompressionParameter, &kProgressParameter,  &kPortParameter,    &kAddressParameter,
+      &kSegmentParameter,     &kHostLimitParameter, &kDiscoverParameter};
   return all;
 }
 

@@ -11,6 +11,7 @@ extern const Parameter kDeadlineParameter;
 extern const Parameter kRoutingParameter;
 extern const Parameter kAlgorithmParameter;
 extern const Parameter kProgressParameter;
+extern const Parameter kCompressionParameter;
 extern const Parameter kPortParameter;
 extern const Parameter kAddressParameter;
 extern const Parameter kSegmentParameter;

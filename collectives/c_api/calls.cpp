@@ -1,13 +1,26 @@
 // The C interface's collectives and messages, one function each.
 #include "collectives/c_api/group.h"
+#include "collectives/c_api/types.h"
 #include "collectives/c_api/uneven.h"
 
 using namespace tombolo::c_api;
 using tombolo::collectives::Collective;
+using tombolo::collectives::CollectiveCall;
 
 tomboloResult_t tomboloAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                  tomboloDataType_t datatype, tomboloRedOp_t op, tomboloComm_t comm) {
   return carry_out(__func__, comm, datatype, op, {Collective::kAllReduce, sendbuff, recvbuff, count});
+}
+
+tomboloResult_t tomboloAllReduceCompressed(const float* sendbuff, float* recvbuff, size_t count,
+                                           tomboloRedOp_t op, tomboloCompression_t compression,
+                                           float* residual, tomboloComm_t comm) {
+  return carry_out(__func__, comm, tomboloFloat32, op, [&, function = __func__] {
+    CollectiveCall call{Collective::kAllReduce, sendbuff, recvbuff, count};
+    call.compression = compression_of(compression, function);
+    call.residual = residual;
+    return call;
+  });
 }
 
 tomboloResult_t tomboloReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,

@@ -58,6 +58,20 @@ collectives::ReduceOp op_of(tomboloRedOp_t op, const char* function) {
   }
 }
 
+collectives::Compression compression_of(tomboloCompression_t compression, const char* function) {
+  using collectives::Compression;
+  switch (static_cast<int>(compression)) {
+    case tomboloCompressionNone:
+      return Compression::kNone;
+    case tomboloCompressionBfloat16:
+      return Compression::kBfloat16;
+    case tomboloCompressionInt8:
+      return Compression::kInt8;
+    default:
+      refuse("{}: there is no compression {}", function, static_cast<int>(compression));
+  }
+}
+
 }  // namespace tombolo::c_api
 
 using namespace tombolo;

@@ -39,8 +39,8 @@ tomboloResult_t start_collective(const char* function, tomboloComm_t comm, tombo
 }
 
 template <typename Make>
-tomboloResult_t start_uneven(const char* function, tomboloComm_t comm, tomboloDataType_t type,
-                             tomboloRedOp_t op, tomboloWork_t* work, const Make& make) {
+tomboloResult_t start_made(const char* function, tomboloComm_t comm, tomboloDataType_t type,
+                           tomboloRedOp_t op, tomboloWork_t* work, const Make& make) {
   return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
     collectives::CollectiveCall call = make(function);
     call.type = type_of(type, function);
@@ -80,6 +80,17 @@ tomboloResult_t tomboloAllReduceAsync(const void* sendbuff, void* recvbuff, size
                                       tomboloWork_t* work) {
   return start_collective(__func__, comm, datatype, op, {Collective::kAllReduce, sendbuff, recvbuff, count},
                           work);
+}
+
+tomboloResult_t tomboloAllReduceCompressedAsync(const float* sendbuff, float* recvbuff, size_t count,
+                                                tomboloRedOp_t op, tomboloCompression_t compression,
+                                                float* residual, tomboloComm_t comm, tomboloWork_t* work) {
+  return start_made(__func__, comm, tomboloFloat32, op, work, [&](const char* function) {
+    collectives::CollectiveCall call{Collective::kAllReduce, sendbuff, recvbuff, count};
+    call.compression = compression_of(compression, function);
+    call.residual = residual;
+    return call;
+  });
 }
 
 tomboloResult_t tomboloReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount,
@@ -136,7 +147,7 @@ tomboloResult_t tomboloBarrierAsync(tomboloComm_t comm, tomboloWork_t* work) {
 tomboloResult_t tomboloAllGatherVAsync(const void* sendbuff, size_t sendcount, void* recvbuff,
                                        const size_t* recvcounts, const size_t* offsets,
                                        tomboloDataType_t datatype, tomboloComm_t comm, tomboloWork_t* work) {
-  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+  return start_made(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
     return all_gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets});
   });
 }
@@ -144,7 +155,7 @@ tomboloResult_t tomboloAllGatherVAsync(const void* sendbuff, size_t sendcount, v
 tomboloResult_t tomboloReduceScatterVAsync(const void* sendbuff, void* recvbuff, const size_t* recvcounts,
                                            const size_t* offsets, tomboloDataType_t datatype,
                                            tomboloRedOp_t op, tomboloComm_t comm, tomboloWork_t* work) {
-  return start_uneven(__func__, comm, datatype, op, work, [&](const char* function) {
+  return start_made(__func__, comm, datatype, op, work, [&](const char* function) {
     return reduce_scatter_v(function, comm, sendbuff, recvbuff, {recvcounts, offsets});
   });
 }
@@ -153,7 +164,7 @@ tomboloResult_t tomboloGatherVAsync(const void* sendbuff, size_t sendcount, void
                                     const size_t* recvcounts, const size_t* offsets,
                                     tomboloDataType_t datatype, int root, tomboloComm_t comm,
                                     tomboloWork_t* work) {
-  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+  return start_made(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
     return gather_v(function, comm, sendbuff, sendcount, recvbuff, {recvcounts, offsets}, root);
   });
 }
@@ -161,7 +172,7 @@ tomboloResult_t tomboloGatherVAsync(const void* sendbuff, size_t sendcount, void
 tomboloResult_t tomboloScatterVAsync(const void* sendbuff, const size_t* sendcounts, const size_t* offsets,
                                      void* recvbuff, size_t recvcount, tomboloDataType_t datatype, int root,
                                      tomboloComm_t comm, tomboloWork_t* work) {
-  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+  return start_made(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
     return scatter_v(function, comm, sendbuff, {sendcounts, offsets}, recvbuff, recvcount, root);
   });
 }
@@ -170,7 +181,7 @@ tomboloResult_t tomboloAllToAllVAsync(const void* sendbuff, const size_t* sendco
                                       const size_t* sendoffsets, void* recvbuff, const size_t* recvcounts,
                                       const size_t* recvoffsets, tomboloDataType_t datatype,
                                       tomboloComm_t comm, tomboloWork_t* work) {
-  return start_uneven(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
+  return start_made(__func__, comm, datatype, tomboloSum, work, [&](const char* function) {
     return all_to_all_v(function, comm, sendbuff, {sendcounts, sendoffsets}, recvbuff,
                         {recvcounts, recvoffsets});
   });

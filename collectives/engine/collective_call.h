@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
+#include "collectives/data/compression.h"
 #include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
 
@@ -25,6 +27,12 @@ struct CollectiveCall {
   /// Where the parts are in the buffer that holds all ranks': for all ranks but those that are not the root
   /// of gather and scatter. Of an all-to-all `parts` is of the receive buffer, and `sent_parts` of the other.
   std::shared_ptr<const Parts> parts = nullptr, sent_parts = nullptr;
+  /// Of an all-reduce of kFloat32, a sum or an average: how it travels between clusters, the same on every
+  /// rank; nothing: as Options::compression says.
+  std::optional<Compression> compression = std::nullopt;
+  /// Null, or what this rank's encodings have lost so far, `count` floats that begin as zeros; belongs to the
+  /// call as its other buffers do.
+  float* residual = nullptr;
 };
 
 }  // namespace tombolo::collectives

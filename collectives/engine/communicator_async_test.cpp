@@ -55,6 +55,24 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Started,
                                   (std::get<1>(one.param) == Progress::kCaller ? "Caller" : "Thread");
                          });
 
+/// What can not be encoded, or with such a residual.
+void call_refuses(Communicator& communicator) {
+  std::vector<float> values(10, 1), residual(10, 0);
+  CollectiveCall call{Collective::kAllReduce, values.data(), values.data(), 10,
+                      DataType::kFloat32,     ReduceOp::kMax};
+  call.compression = Compression::kInt8;
+  EXPECT_THROW(communicator.run(call), Error);
+  call.op = ReduceOp::kSum;
+  call.residual = values.data() + 5;
+  call.count = 5;
+  communicator.check(call);
+  call.count = 6;
+  EXPECT_THROW(communicator.check(call), Error);
+  call.count = 10;
+  call.residual = residual.data();
+  communicator.run(call);
+}
+
 /// One call of a random schedule: what it is, and where its buffers are.
 struct Planned {
   Collective collective;
@@ -379,6 +397,49 @@ TEST_P(Started, ADeadlineNamesWhoIsWaitedFor) {
     EXPECT_EQ(outcome.cause, Cause::kTimeout) << outcome.text;
     EXPECT_NE(outcome.text.find("all_reduce #2 (7.81 KiB int64 sum)"), std::string::npos) << outcome.text;
     EXPECT_NE(outcome.text.find("rank 2"), std::string::npos) << outcome.text;
+  }
+}
+
+TEST(CompressedAllReduce, HasTheSameBitsEverywhereAndLosesLittle) {
+  for (const std::string_view clusters : {"AABB", "ABBC", "AAA"}) {
+    std::vector<std::vector<float>> results(clusters.size());
+    const bool several = clusters.find('B') != std::string_view::npos;
+    const auto outcomes = run_ranks(
+        clusters,
+        [&](Communicator& communicator) {
+          constexpr std::size_t kCount = 100'000;
+          const auto own = static_cast<std::size_t>(communicator.rank());
+          std::vector<float> values(kCount), residual(kCount, 0);
+          double wanted = 0, got = 0;
+          for (int round = 0; round < 20; ++round) {
+            for (std::size_t i = 0; i < kCount; ++i)
+              values[i] = static_cast<float>(((i + 3 * own + static_cast<std::size_t>(round)) % 1000)) / 1000;
+            for (int rank = 0; rank < communicator.size(); ++rank)
+              wanted += static_cast<double>((777 + 3 * rank + round) % 1000) / 1000;
+            CollectiveCall call{Collective::kAllReduce, values.data(), values.data(), kCount,
+                                DataType::kFloat32,     ReduceOp::kSum};
+            call.compression = Compression::kInt8;
+            call.residual = residual.data();
+            communicator.run(call);
+            got += static_cast<double>(values[777]);
+          }
+          EXPECT_EQ(communicator.last_algorithm(), several ? "two-level" : "ring");
+          // With feedback the error of 20 sums is that of one: at most one encoding of each cluster's sum,
+          // and one of the whole.
+          EXPECT_NEAR(got, wanted, static_cast<double>(communicator.size()) * 2 / 254 + 1e-3);
+          results[own] = values;
+          // As the options say, here bf16, where the call does not; and exact where it is no sum of floats.
+          std::vector<float> plain(kCount, 1.0F + 0x1p-20F);
+          communicator.all_reduce(plain.data(), plain.data(), kCount, DataType::kFloat32, ReduceOp::kSum);
+          const auto n = static_cast<float>(communicator.size());
+          EXPECT_EQ(plain[5], several ? n : n * (1.0F + 0x1p-20F));
+          communicator.all_reduce(values.data(), plain.data(), kCount, DataType::kFloat32, ReduceOp::kMax);
+          EXPECT_EQ(plain, values) << "the same on all ranks";
+          call_refuses(communicator);
+        },
+        [](Options& options) { options.compression = Compression::kBfloat16; });
+    expect_fine(outcomes);
+    for (const auto& one : results) EXPECT_EQ(one, results.front());
   }
 }
 

@@ -69,6 +69,23 @@ std::size_t extent_of(std::string_view name, std::string_view buffer, const Part
   return total_bytes(name, extent, type, 1);
 }
 
+/// How the call's values travel between clusters, where that is not said: as `otherwise`. Throws where it is
+/// said of what cannot be encoded, or the residual overlaps another buffer.
+Compression compression_of(const CollectiveCall& call, Compression otherwise) {
+  const bool possible = call.collective == Collective::kAllReduce && call.type == DataType::kFloat32 &&
+                        (call.op == ReduceOp::kSum || call.op == ReduceOp::kAverage);
+  if (!call.compression) return possible ? otherwise : Compression::kNone;
+  if (!possible && *call.compression != Compression::kNone) {
+    fail(Cause::kInvalidUsage, "{} of {} ({}): only sums and averages of float can be encoded",
+         collective_name(call.collective), data_type_name(call.type), reduce_op_name(call.op));
+  }
+  const std::size_t bytes = call.count * size_of(call.type);
+  if (call.residual != nullptr &&
+      (overlap(call.residual, bytes, call.send, bytes) || overlap(call.residual, bytes, call.receive, bytes)))
+    fail(Cause::kInvalidUsage, "{}: the residual overlaps another buffer", collective_name(call.collective));
+  return *call.compression;
+}
+
 bool is_rooted(Collective collective) noexcept {
   return collective == Collective::kBroadcast || collective == Collective::kReduce ||
          collective == Collective::kGather || collective == Collective::kScatter;
@@ -183,6 +200,8 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   }
   const bool average = is_reduction(call.collective) && call.op == ReduceOp::kAverage;
   Problem problem{call.count, size_of(call.type), average, rooted ? call.root : 0};
+  problem.compression = compression_of(call, options.compression);
+  problem.residual = call.residual != nullptr && problem.compression != Compression::kNone;
   if (call.uneven) {
     problem.uneven = true;
     problem.parts = call.parts;
@@ -211,9 +230,13 @@ Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& ca
                                                         std::size_t channel) {
   auto schedule = schedule_for(key);
   last_algorithm = schedule->algorithm;
-  return channels->start(
-      channel, {std::move(schedule), bytes_of(call.send), static_cast<std::byte*>(call.receive), call.type,
-                call.op, static_cast<std::size_t>(rank_map.size)});
+  return channels->start(channel, {.schedule = std::move(schedule),
+                                   .input = bytes_of(call.send),
+                                   .output = static_cast<std::byte*>(call.receive),
+                                   .residual = reinterpret_cast<std::byte*>(call.residual),
+                                   .type = call.type,
+                                   .op = call.op,
+                                   .ranks = static_cast<std::size_t>(rank_map.size)});
 }
 
 void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKey& key) {

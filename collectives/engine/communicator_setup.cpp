@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
   return {{"number of ranks", std::to_string(options.identity.size)},
           {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
           {"TOMBOLO_ALGORITHM", options.algorithm},
+          {"TOMBOLO_COMPRESSION", std::string(compression_name(options.compression))},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
           {"TOMBOLO_DISCOVER", options.discover ? "on" : "off"},
           {"TOMBOLO_HOST_LIMIT", std::to_string(options.tuning.host_bytes)},

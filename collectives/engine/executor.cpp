@@ -137,6 +137,16 @@ void Executor::compute(std::uint32_t index) {
     case StepKind::kDivide:
       divide(at(step.target), count, task_.type, task_.ranks);
       break;
+    case StepKind::kEncode:
+      encode(task_.schedule->compression, at(step.left), count, at(step.target),
+             step.right.buffer == Buffer::kResidual ? at(step.right) : nullptr);
+      break;
+    case StepKind::kDecode:
+      decode(task_.schedule->compression, at(step.left), count, at(step.target));
+      break;
+    case StepKind::kDecodeAdd:
+      decode_add(task_.schedule->compression, at(step.left), count, at(step.right), at(step.target));
+      break;
     case StepKind::kFence:
     case StepKind::kSend:
     case StepKind::kReceive:
@@ -152,6 +162,8 @@ std::byte* Executor::at(Piece piece) const noexcept {
       return const_cast<std::byte*>(task_.input) + piece.offset;
     case Buffer::kOutput:
       return task_.output + piece.offset;
+    case Buffer::kResidual:
+      return task_.residual + piece.offset;
     case Buffer::kScratch:
       break;
   }

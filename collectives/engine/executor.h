@@ -30,6 +30,7 @@ class Executor {
     std::shared_ptr<const Schedule> schedule;
     const std::byte* input = nullptr;
     std::byte* output = nullptr;
+    std::byte* residual = nullptr;  ///< of as many floats as the output, where the schedule uses one
     DataType type = DataType::kInt8;
     ReduceOp op = ReduceOp::kSum;
     std::size_t ranks = 1;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/data/compression.h"
+
 namespace tombolo::collectives {
 
 enum class Collective : std::uint8_t {
@@ -65,6 +67,9 @@ struct Problem {
   /// receives, and `sent_parts` the other one.
   bool uneven = false;
   std::shared_ptr<const Parts> parts = nullptr, sent_parts = nullptr;
+  /// Of an all-reduce of floats: between clusters they travel encoded, with a residual or without.
+  Compression compression = Compression::kNone;
+  bool residual = false;
 
   std::size_t bytes() const noexcept { return count * element_bytes; }
   std::size_t count_of(int rank) const noexcept { return count_in(parts.get(), rank); }
@@ -78,8 +83,8 @@ struct Problem {
   }
   friend bool operator==(const Problem& a, const Problem& b) noexcept {
     return a.count == b.count && a.element_bytes == b.element_bytes && a.average == b.average &&
-           a.root == b.root && a.uneven == b.uneven && same(a.parts, b.parts) &&
-           same(a.sent_parts, b.sent_parts);
+           a.root == b.root && a.uneven == b.uneven && a.compression == b.compression &&
+           a.residual == b.residual && same(a.parts, b.parts) && same(a.sent_parts, b.sent_parts);
   }
 
  private:

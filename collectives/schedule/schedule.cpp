@@ -65,6 +65,36 @@ void ScheduleBuilder::divide(Piece target, std::size_t bytes) {
   add(step);
 }
 
+void ScheduleBuilder::encode(Piece target, Piece from, std::size_t bytes,
+                             std::optional<std::size_t> element) {
+  Step step;
+  step.kind = StepKind::kEncode;
+  step.target = place(target);
+  step.left = place(from);
+  if (element) step.right = {Buffer::kResidual, static_cast<std::ptrdiff_t>(*element * sizeof(float))};
+  step.bytes = bytes;
+  add(step);
+}
+
+void ScheduleBuilder::decode(Piece target, Piece from, std::size_t bytes) {
+  Step step;
+  step.kind = StepKind::kDecode;
+  step.target = place(target);
+  step.left = place(from);
+  step.bytes = bytes;
+  add(step);
+}
+
+void ScheduleBuilder::decode_add(Piece target, Piece from, Piece right, std::size_t bytes) {
+  Step step;
+  step.kind = StepKind::kDecodeAdd;
+  step.target = place(target);
+  step.left = place(from);
+  step.right = place(right);
+  step.bytes = bytes;
+  add(step);
+}
+
 void ScheduleBuilder::fence() {
   const auto here = static_cast<std::uint32_t>(schedule_.steps.size());
   schedule_.steps.push_back(Step{});
@@ -94,6 +124,17 @@ void ScheduleBuilder::add(Step step) {
       break;
     case StepKind::kCopy:
       read(step.left, step.bytes, here);
+      write(step.target, step.bytes, here);
+      break;
+    case StepKind::kEncode:
+      read(step.left, step.bytes, here);
+      write(step.target, encoded(step.bytes), here);
+      break;
+    case StepKind::kDecodeAdd:
+      read(step.right, step.bytes, here);
+      [[fallthrough]];
+    case StepKind::kDecode:
+      read(step.left, encoded(step.bytes), here);
       write(step.target, step.bytes, here);
       break;
     case StepKind::kFence:

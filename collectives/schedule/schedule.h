@@ -8,12 +8,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "collectives/data/compression.h"
+
 namespace tombolo::collectives {
 
-enum class Buffer : std::uint8_t { kInput, kOutput, kScratch };
+enum class Buffer : std::uint8_t {
+  kInput,
+  kOutput,
+  kScratch,
+  kResidual,  ///< what encoding lost, by the element (Problem::residual)
+};
 
 /// A place in a buffer, in bytes. Offsets of the output may be negative: in place, the input may start before
 /// it.
@@ -31,7 +39,11 @@ enum class StepKind : std::uint8_t {
   kCombine,  ///< target = left op right
   kCopy,     ///< target = left
   kDivide,   ///< target /= ranks
-  kFence,    ///< nothing; orders what comes before and after
+  // Floats of `bytes` bytes, encoded by the schedule's compression:
+  kEncode,     ///< target = left, encoded; with the residual of `right` where that is a place in one
+  kDecode,     ///< target = what left encodes
+  kDecodeAdd,  ///< target = right + what left encodes
+  kFence,      ///< nothing; orders what comes before and after
 };
 
 struct Step {
@@ -50,7 +62,8 @@ struct Flow {
 
 /// Immutable once built.
 struct Schedule {
-  std::string_view algorithm;  ///< static text: "ring", "two-level"
+  std::string_view algorithm;                    ///< static text: "ring", "two-level"
+  Compression compression = Compression::kNone;  ///< of its steps that encode and decode
   std::vector<Step> steps;
   std::vector<Flow> flows;                      ///< one per peer
   std::vector<std::uint32_t> dependencies;      ///< per step: how many steps it waits for
@@ -62,8 +75,11 @@ struct Schedule {
 class ScheduleBuilder {
  public:
   /// Where input and output are the same memory, the input begins `input_in_output` bytes after the output.
-  ScheduleBuilder(bool in_place, std::ptrdiff_t input_in_output)
-      : in_place_(in_place), input_in_output_(input_in_output) {}
+  explicit ScheduleBuilder(bool in_place, std::ptrdiff_t input_in_output,
+                           Compression compression = Compression::kNone)
+      : in_place_(in_place), input_in_output_(input_in_output) {
+    schedule_.compression = compression;
+  }
 
   // A send or receive of zero bytes adds no step, on either side.
   void send(int peer, Piece from, std::size_t bytes);
@@ -72,6 +88,11 @@ class ScheduleBuilder {
   /// Adds no step where both places are the same.
   void copy(Piece target, Piece from, std::size_t bytes);
   void divide(Piece target, std::size_t bytes);
+  // Of `bytes` bytes of floats, whose encoded form takes encoded_bytes().
+  /// `element`: where the residual of the first float is, if there is one. Each has its turn once at most.
+  void encode(Piece target, Piece from, std::size_t bytes, std::optional<std::size_t> element);
+  void decode(Piece target, Piece from, std::size_t bytes);
+  void decode_add(Piece target, Piece from, Piece right, std::size_t bytes);
   /// Makes all later steps wait for all earlier ones.
   void fence();
 
@@ -91,13 +112,16 @@ class ScheduleBuilder {
   void add(Step step);
   void read(Piece piece, std::size_t bytes, std::uint32_t step);
   void write(Piece piece, std::size_t bytes, std::uint32_t step);
+  std::size_t encoded(std::size_t bytes) const noexcept {
+    return encoded_bytes(schedule_.compression, bytes / sizeof(float));
+  }
   void cut(Ranges& ranges, std::ptrdiff_t at);
   void depend(std::uint32_t on);
 
   bool in_place_;
   std::ptrdiff_t input_in_output_;
   Schedule schedule_;
-  Ranges ranges_[3];
+  Ranges ranges_[3];                                            // of all buffers but the residual
   std::vector<std::uint32_t> waits_;                            // of the step being added
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // from, to
   std::uint32_t fence_ = kNoStep;

@@ -28,6 +28,7 @@ inline constexpr std::size_t kElement = sizeof(float);
 struct SimulatedRank {
   Schedule schedule;
   Vector input, output;  // in place: only output is used
+  Vector residual;       // where the schedule uses one
   bool in_place = false;
   std::ptrdiff_t input_in_output = 0;  // elements
   std::vector<std::byte> scratch;
@@ -85,6 +86,7 @@ class ScheduleSimulation {
   }
 
   const Vector& output(int rank) const { return ranks_[static_cast<std::size_t>(rank)].output; }
+  const Vector& residual(int rank) const { return ranks_[static_cast<std::size_t>(rank)].residual; }
 
  private:
   static bool local(const Step& step) {
@@ -95,6 +97,8 @@ class ScheduleSimulation {
     std::size_t limit = 0;
     if (piece.buffer == Buffer::kScratch) {
       base = rank.scratch.data(), limit = rank.scratch.size();
+    } else if (piece.buffer == Buffer::kResidual) {
+      base = reinterpret_cast<std::byte*>(rank.residual.data()), limit = rank.residual.size() * kElement;
     } else {
       auto& vector = piece.buffer == Buffer::kInput ? rank.input : rank.output;
       base = reinterpret_cast<std::byte*>(vector.data()), limit = vector.size() * kElement;
@@ -125,6 +129,18 @@ class ScheduleSimulation {
               at(rank, step.right, step.bytes), count, DataType::kFloat32, ReduceOp::kSum);
     } else if (step.kind == StepKind::kCopy) {
       std::memmove(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes), step.bytes);
+    } else if (step.kind == StepKind::kEncode) {
+      const bool feedback = step.right.buffer == Buffer::kResidual;
+      encode(rank.schedule.compression, at(rank, step.left, step.bytes), count,
+             at(rank, step.target, encoded_bytes(rank.schedule.compression, count)),
+             feedback ? at(rank, step.right, step.bytes) : nullptr);
+    } else if (step.kind == StepKind::kDecode) {
+      decode(rank.schedule.compression, at(rank, step.left, encoded_bytes(rank.schedule.compression, count)),
+             count, at(rank, step.target, step.bytes));
+    } else if (step.kind == StepKind::kDecodeAdd) {
+      decode_add(rank.schedule.compression,
+                 at(rank, step.left, encoded_bytes(rank.schedule.compression, count)), count,
+                 at(rank, step.right, step.bytes), at(rank, step.target, step.bytes));
     } else if (step.kind == StepKind::kDivide) {
       ASSERT_TRUE(average_);
       divide(at(rank, step.target, step.bytes), count, DataType::kFloat32, ranks_.size());

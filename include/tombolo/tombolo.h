@@ -205,6 +205,25 @@ TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const c
 TOMBOLO_API tomboloResult_t tomboloAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                              tomboloDataType_t datatype, tomboloRedOp_t op,
                                              tomboloComm_t comm);
+/** How an all-reduce sends what goes from one cluster to another. */
+typedef enum {
+  tomboloCompressionNone = 0,
+  tomboloCompressionBfloat16 = 1, /**< half of the bytes; each encoding is off by 2^-8 of a value at most */
+  tomboloCompressionInt8 =
+      2 /**< a quarter; off by 1/254 of the largest magnitude of its 256 values at most */
+} tomboloCompression_t;
+
+/** tomboloAllReduce of floats by tomboloSum or tomboloAvg, with what goes between clusters encoded, the same
+ * on every rank; TOMBOLO_COMPRESSION does it for all of them. Inside clusters nothing is, nor in small
+ * vectors or where all ranks are in one cluster. The result has the same bits on every rank. Each sum of a
+ * cluster is encoded once between two clusters, and with n clusters a sum on its way n times at most.
+ *
+ * residual: null, or `count` floats of this rank that begin as zeros and are passed again with every call for
+ * the same vector: what an encoding loses is kept there and added to the next (error feedback). It belongs to
+ * the call as the other buffers do. */
+TOMBOLO_API tomboloResult_t tomboloAllReduceCompressed(const float* sendbuff, float* recvbuff, size_t count,
+                                                       tomboloRedOp_t op, tomboloCompression_t compression,
+                                                       float* residual, tomboloComm_t comm);
 /** sendbuff holds ranks * recvcount elements; rank r receives the r-th part of the reduction. In place:
  * recvbuff == sendbuff + rank * recvcount elements. */
 TOMBOLO_API tomboloResult_t tomboloReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
@@ -304,6 +323,10 @@ typedef struct tomboloWork* tomboloWork_t;
 TOMBOLO_API tomboloResult_t tomboloAllReduceAsync(const void* sendbuff, void* recvbuff, size_t count,
                                                   tomboloDataType_t datatype, tomboloRedOp_t op,
                                                   tomboloComm_t comm, tomboloWork_t* work);
+TOMBOLO_API tomboloResult_t tomboloAllReduceCompressedAsync(const float* sendbuff, float* recvbuff,
+                                                            size_t count, tomboloRedOp_t op,
+                                                            tomboloCompression_t compression, float* residual,
+                                                            tomboloComm_t comm, tomboloWork_t* work);
 TOMBOLO_API tomboloResult_t tomboloReduceScatterAsync(const void* sendbuff, void* recvbuff, size_t recvcount,
                                                       tomboloDataType_t datatype, tomboloRedOp_t op,
                                                       tomboloComm_t comm, tomboloWork_t* work);

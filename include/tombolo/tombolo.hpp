@@ -226,6 +226,13 @@ class Communicator {
   void all_reduce(const T* send, T* receive, std::size_t count, tomboloRedOp_t op = tomboloSum) const {
     all_reduce(send, receive, count, DataTypeOf<T>::value, op);
   }
+  /// In place, by tomboloAllReduceCompressed; `residual` is empty or as long as `data`.
+  void all_reduce_compressed(std::span<float> data, tomboloCompression_t compression,
+                             std::span<float> residual = {}, tomboloRedOp_t op = tomboloSum) const {
+    if (!residual.empty()) expect("all_reduce_compressed", "residual", residual.size(), data.size());
+    check(tomboloAllReduceCompressed(data.data(), data.data(), data.size(), op, compression,
+                                     residual.empty() ? nullptr : residual.data(), handle_));
+  }
   template <Buffer Send, MutableBuffer Receive>
   requires SameElements<Send, Receive>
   void reduce_scatter(const Send& send, Receive&& receive, tomboloRedOp_t op = tomboloSum) const {

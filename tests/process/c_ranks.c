@@ -188,6 +188,20 @@ static int uneven(void) {
   return 0;
 }
 
+static int compressed(void) {
+  static float values[kCount], residual[kCount];
+  int i;
+  for (i = 0; i < kCount; ++i) values[i] = 1;
+  CHECK(
+      tomboloAllReduceCompressed(values, values, kCount, tomboloSum, tomboloCompressionInt8, residual, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(values[i] == (float)size); /* one cluster: nothing is encoded */
+  EXPECT(tomboloAllReduceCompressed(values, values, kCount, tomboloMax, tomboloCompressionInt8, NULL, comm) ==
+         tomboloInvalidUsage);
+  EXPECT(tomboloAllReduceCompressed(values, values, kCount, tomboloSum, (tomboloCompression_t)9, NULL,
+                                    comm) == tomboloInvalidArgument);
+  return 0;
+}
+
 static int errors(void) {
   int one = 1;
   EXPECT(tomboloAllReduce(&one, &one, 1, tomboloInt32, tomboloSum, NULL) == tomboloInvalidArgument);
@@ -251,7 +265,7 @@ int main(int argc, char** argv) {
   CHECK(tomboloCommUserRank(comm, &rank));
   CHECK(tomboloCommCount(comm, &size));
   if (strcmp(mode, "all") == 0) {
-    if (collectives() != 0 || started() != 0 || uneven() != 0 || errors() != 0) return 1;
+    if (collectives() != 0 || started() != 0 || uneven() != 0 || compressed() != 0 || errors() != 0) return 1;
     CHECK(tomboloCommGetAsyncError(comm, &result));
     EXPECT(result == tomboloSuccess);
     CHECK(tomboloCommFinalize(comm));

@@ -1,6 +1,7 @@
 // Every algorithm of the table as a pure schedule, in a simulation.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <random>
@@ -73,6 +74,60 @@ TEST(Algorithms, AllReduceSums) {
       simulate_all_reduce(algorithm.build, one.maps, one.problem, one.tuning, one.in_place, seed);
     });
   });
+}
+
+/// Compressed between clusters: all ranks have the same bits, close to the sum, and what is lost is in the
+/// residuals.
+TEST(Algorithms, TwoLevelCompressesBetweenClustersAlone) {
+  for (const Compression compression : {Compression::kBfloat16, Compression::kInt8}) {
+    for (const bool feedback : {false, true}) {
+      for_each_case([&](const Case& one, std::uint32_t seed) {
+        Problem problem = one.problem;
+        problem.compression = compression;
+        problem.residual = feedback;
+        const std::size_t n = one.maps.size(), count = problem.count;
+        std::vector<SimulatedRank> ranks;
+        for (const RankMap& map : one.maps) {
+          SimulatedRank rank;
+          rank.schedule = kTwoLevelAllReduce.build(map, problem, one.tuning, one.in_place);
+          rank.in_place = one.in_place;
+          rank.residual = Vector(feedback ? count : 0, 0);
+          const Vector data = input_of(count, map.rank);
+          rank.output = one.in_place ? data : Vector(count, -1);
+          if (!one.in_place) rank.input = data;
+          ranks.push_back(std::move(rank));
+        }
+        ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
+        simulation.run();
+        const Vector expected = reference_sum(n, count, problem.average);
+        const auto divisor = problem.average ? static_cast<float>(n) : 1.0F;
+        for (const RankMap& map : one.maps)
+          ASSERT_EQ(simulation.output(map.rank), simulation.output(0)) << map.rank;
+        for (std::size_t i = 0; i < count; ++i) {
+          const float got = simulation.output(0)[i];
+          if (one.maps[0].clusters.size() == 1) {
+            ASSERT_EQ(got, expected[i]) << "one cluster: nothing is encoded";
+            continue;
+          }
+          // Inputs are below 97; at most as many encodings as clusters, each of a sum of at most n inputs.
+          const float most = 97.0F * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
+          ASSERT_NEAR(got, expected[i], most / (compression == Compression::kInt8 ? 254 : 256) * 1.001F) << i;
+          if (!feedback) continue;
+          // What was lost on the way (before the average's division, the last encoding after it) is kept.
+          float lost = 0;
+          for (const RankMap& map : one.maps) lost += std::fabs(simulation.residual(map.rank)[i]);
+          if (got != expected[i]) {
+            ASSERT_GT(lost, 0) << i;
+          }
+          if (!problem.average) {
+            float kept = got;
+            for (const RankMap& map : one.maps) kept += simulation.residual(map.rank)[i];
+            ASSERT_NEAR(kept, expected[i], 1e-3F * (1 + expected[i])) << i;
+          }
+        }
+      });
+    }
+  }
 }
 
 TEST(Algorithms, TwoLevelCrossesBetweenTwoClustersOncePerDirection) {

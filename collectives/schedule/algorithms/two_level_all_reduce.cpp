@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/two_level_all_reduce.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "collectives/schedule/partition.h"
@@ -21,7 +22,10 @@ constexpr std::size_t kMostShare = std::size_t{128} << 10;
 class TwoLevel {
  public:
   TwoLevel(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place)
-      : ranks_(ranks), problem_(problem), builder_(in_place, 0) {
+      : ranks_(ranks),
+        problem_(problem),
+        compression_(ranks.clusters.size() > 1 ? problem.compression : Compression::kNone),
+        builder_(in_place, 0, compression_) {
     std::size_t largest_cluster = 1;
     for (const auto& cluster : ranks.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
     // Small segment sizes (tests) are taken as they are.
@@ -31,12 +35,15 @@ class TwoLevel {
     const std::size_t segment_bytes =
         part_of({0, problem.count}, 0, segments_).count() * problem.element_bytes;
     share_bytes_ = segment_bytes / members().size() + problem.element_bytes;
+    encoded_share_bytes_ = encoded(share_bytes_);
   }
 
   Schedule build() {
     ScratchRing inside(builder_, members().size() > 1 ? share_bytes_ : 0, 3 * (members().size() - 1));
     const std::size_t others = ranks_.clusters.size() - 1;
-    ScratchRing across(builder_, others > 0 ? share_bytes_ : 0, others > 0 ? 2 * kLag : 0);
+    // Encoded, a cut is in memory both as it goes and as it comes.
+    ScratchRing across(builder_, others > 0 ? encoded_share_bytes_ : 0,
+                       (compressed() ? 2 : 1) * (others > 0 ? 2 * kLag : 0));
     for (std::size_t segment = 0; segment < segments_ + kLag; ++segment) {
       if (segment < segments_) {
         const Interval whole = part_of({0, problem_.count}, segment, segments_);
@@ -104,9 +111,9 @@ class TwoLevel {
       std::vector<int> owners;
       for (const auto& cluster : ranks_.clusters) owners.push_back(owner_of(segment, cluster, cut.begin));
       if (owners.size() == 2) {
-        swap(cut, owners, source, slots);
+        compressed() ? swap_encoded(cut, owners, source, slots) : swap(cut, owners, source, slots);
       } else {
-        ring(cut, owners, source, slots);
+        compressed() ? ring_encoded(cut, owners, source, slots) : ring(cut, owners, source, slots);
       }
     }
   }
@@ -163,6 +170,61 @@ class TwoLevel {
     }
   }
 
+  bool compressed() const noexcept { return compression_ != Compression::kNone; }
+  std::size_t encoded(std::size_t bytes) const noexcept {
+    return compressed() ? encoded_bytes(compression_, bytes / sizeof(float)) : bytes;
+  }
+  /// Where the residual of an element is.
+  std::optional<std::size_t> residual_of(std::size_t element) const {
+    return problem_.residual ? std::optional(element) : std::nullopt;
+  }
+
+  /// As swap(), encoded. Each side takes its own sums as the other one gets them, so that both have the same
+  /// bits.
+  void swap_encoded(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
+    const int other = owners[ranks_.cluster == 0 ? 1 : 0];
+    const Piece going = slots.next(), coming = slots.next(), sum = output(cut.begin);
+    builder_.encode(going, source + cut.begin * problem_.element_bytes, bytes(cut), residual_of(cut.begin));
+    builder_.send(other, going, encoded(bytes(cut)));
+    builder_.receive(other, coming, encoded(bytes(cut)));
+    builder_.decode(sum, ranks_.cluster == 0 ? going : coming, bytes(cut));
+    builder_.decode_add(sum, ranks_.cluster == 0 ? coming : going, sum, bytes(cut));
+    if (problem_.average) builder_.divide(sum, bytes(cut));
+  }
+
+  /// As ring(), encoded. Sums are encoded anew at each hop, and once more when they are complete; that form
+  /// goes around, and all take it, its owner too. Each owner encodes each element once.
+  void ring_encoded(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
+    const int n = static_cast<int>(owners.size()), p = ranks_.cluster;
+    const auto shard = [&](int where) {
+      return part_of(cut, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
+    };
+    const int next = owners[static_cast<std::size_t>((p + 1) % n)];
+    const int previous = owners[static_cast<std::size_t>((p + n - 1) % n)];
+    for (int step = 0; step < n - 1; ++step) {
+      const Interval out = shard(p - step), in = shard(p - step - 1);
+      const Piece from = step == 0 ? source : Piece{Buffer::kOutput, 0};
+      const Piece going = slots.next(), coming = slots.next();
+      builder_.encode(going, from + out.begin * problem_.element_bytes, bytes(out), residual_of(out.begin));
+      builder_.send(next, going, encoded(bytes(out)));
+      builder_.receive(previous, coming, encoded(bytes(in)));
+      builder_.decode_add(output(in.begin), coming, source + in.begin * problem_.element_bytes, bytes(in));
+      if (problem_.average && step == n - 2) builder_.divide(output(in.begin), bytes(in));
+    }
+    const Interval whole = shard(p + 1);
+    Piece going = slots.next();
+    builder_.encode(going, output(whole.begin), bytes(whole), residual_of(whole.begin));
+    builder_.decode(output(whole.begin), going, bytes(whole));
+    for (int step = 0; step < n - 1; ++step) {
+      const Interval out = shard(p + 1 - step), in = shard(p - step);
+      const Piece coming = slots.next();
+      builder_.send(next, going, encoded(bytes(out)));
+      builder_.receive(previous, coming, encoded(bytes(in)));
+      builder_.decode(output(in.begin), coming, bytes(in));
+      going = coming;
+    }
+  }
+
   void gather_inside(Interval segment) {
     const Interval own = share(segment, ranks_.index);
     for (std::size_t distance = 1; distance < members().size(); ++distance) {
@@ -178,9 +240,10 @@ class TwoLevel {
 
   const RankMap& ranks_;
   const Problem& problem_;
+  Compression compression_;  // between clusters
   ScheduleBuilder builder_;
   std::size_t segments_ = 1;
-  std::size_t share_bytes_ = 0;
+  std::size_t share_bytes_ = 0, encoded_share_bytes_ = 0;
 };
 
 bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {
