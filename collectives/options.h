@@ -49,7 +49,8 @@ struct Options {
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
-  /// How sums and averages of float travel between clusters where a call does not say it. (TOMBOLO_COMPRESSION)
+  /// How sums and averages of float travel between clusters where a call does not say it.
+  /// (TOMBOLO_COMPRESSION)
   Compression compression = Compression::kNone;
   /// Whether hosts without a cluster find out which of them are near each other (discovery/).
   /// (TOMBOLO_DISCOVER)

@@ -46,6 +46,8 @@ static void collectives(tomboloComm_t comm, int rank, int ranks) {
   expect(out[0] == (float)rank, "scatter");
   check(tomboloAllToAll(parts, all_parts, kCount, tomboloFloat32, comm));
   expect(all_parts[0] == (float)rank, "all-to-all");
+  check(tomboloAllReduceCompressed(own, out, kCount, tomboloSum, tomboloCompressionInt8, NULL, comm));
+  expect(out[0] == sum, "all-reduce in one cluster, where nothing is encoded");
   check(tomboloBarrier(comm));
 
   const char* algorithm = NULL;
