@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "collectives/c_api/failures.h"
 #include "collectives/c_api/group.h"
@@ -99,6 +100,36 @@ tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tombolo
     member->server = parent->server;
     member->communicator = parent->communicator->split(color, key);
     if (member->communicator) *newcomm = handles().add(std::move(member));
+  });
+}
+
+tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList, int excludeRanksCount,
+                                  tomboloComm_t* newcomm, int shrinkFlags) {
+  const char* const function = __func__;
+  return guarded([&] {
+    require_pointer(newcomm, function, "newcomm");
+    *newcomm = nullptr;
+    const auto parent = member_of(comm, function);
+    refuse_in_group(function);
+    refuse_in_callback(*parent, function);
+    if (shrinkFlags != TOMBOLO_SHRINK_DEFAULT && shrinkFlags != TOMBOLO_SHRINK_ABORT)
+      refuse("{}: shrinkFlags={}: expected TOMBOLO_SHRINK_DEFAULT or TOMBOLO_SHRINK_ABORT", function,
+             shrinkFlags);
+    if (excludeRanksCount < 0) refuse("{}: excludeRanksCount={}", function, excludeRanksCount);
+    if (excludeRanksCount > 0) require_pointer(excludeRanksList, function, "excludeRanksList");
+    const std::vector<int> excluded(excludeRanksList, excludeRanksList + excludeRanksCount);
+    const bool failed = parent->communicator->failure_cause().has_value();
+    if (shrinkFlags == TOMBOLO_SHRINK_DEFAULT) {
+      if (excluded.empty()) refuse("{}: without TOMBOLO_SHRINK_ABORT it needs a list of ranks", function);
+      if (failed)
+        fail(Cause::kInvalidUsage, "{}: the communicator has failed: TOMBOLO_SHRINK_ABORT", function);
+    } else if (!failed) {
+      parent->communicator->abort("tomboloCommShrink was called with TOMBOLO_SHRINK_ABORT");
+    }
+    auto member = std::make_shared<Member>();
+    member->server = parent->server;
+    member->communicator = parent->communicator->shrink(excluded);
+    *newcomm = handles().add(std::move(member));
   });
 }
 

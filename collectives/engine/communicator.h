@@ -70,6 +70,13 @@ class Communicator {
   /// other parts stay usable then.
   std::unique_ptr<Communicator> split(int color, int key);
 
+  /// Makes a communicator of the ranks that are left, in their order, also where this one has failed; it
+  /// needs the store, and nothing else of the others. With `excluded`, all other ranks call it with the same
+  /// list. Without, those are left that come: it waits half a second after the last one, and a rank that
+  /// comes later throws kRemote. Every rank that is left has called it equally often on this communicator
+  /// before. Throws as create() does, and kRemote or kTimeout where the store's process has died.
+  std::unique_ptr<Communicator> shrink(const std::vector<int>& excluded);
+
   // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
   // In place is NCCL's: send == receive; for all_gather, and on the root of gather, send == receive + rank()
   // * count elements; for reduce_scatter, and on the root of scatter, receive == send + rank() * count

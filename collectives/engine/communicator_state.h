@@ -145,7 +145,7 @@ struct Communicator::State {
   bool polls_moved = false;          ///< since one of them last looked at the clock
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
-  int splits = 0;
+  int splits = 0, shrinks = 0;
   std::string_view last_algorithm = "none";
   std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
 };

@@ -174,6 +174,17 @@ TOMBOLO_API tomboloResult_t tomboloCommInitFromEnvironment(tomboloComm_t* comm);
  * TOMBOLO_SPLIT_NOCOLOR. Where a rank cannot make its part, the call fails at every rank of that part, and
  * tomboloGetLastError tells which rank that was and why; comm and the other parts stay usable. */
 TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tomboloComm_t* newcomm);
+/** Flags of tomboloCommShrink, with NCCL's numbers. */
+#define TOMBOLO_SHRINK_DEFAULT 0 /**< comm is usable, and is so afterwards */
+#define TOMBOLO_SHRINK_ABORT 1   /**< comm may have failed; calls on it that still wait are aborted */
+/** Makes a communicator of the ranks that are left, in their order; comm is destroyed as usual when it is no
+ * longer needed. Called by all of them with the same excludeRanksList of excludeRanksCount ranks, or with
+ * null and 0 and TOMBOLO_SHRINK_ABORT by those that noticed a failure: they wait half a second after the last
+ * one has come, and go on without the others (tomboloRemoteError for a rank that comes later). Works of comm
+ * are not taken over. The ranks meet in the store, so the process that keeps it - rank 0, or that which
+ * called tomboloGetUniqueId - must be alive. */
+TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
+                                              int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
 /** Ends the use of a communicator: tells the other ranks, and waits up to 5 s until they have said the same.
  * Afterwards only queries and tomboloCommDestroy are possible; any other call, a second finalize included, is
  * tomboloInvalidUsage. */

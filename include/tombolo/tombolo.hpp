@@ -205,6 +205,13 @@ class Communicator {
     check(tomboloCommSplit(handle_, color, key, &made.handle_));
     return made;
   }
+  /// Makes a communicator by tomboloCommShrink: without `excluded`, of the ranks that come, after a failure.
+  Communicator shrink(std::span<const int> excluded = {}, int flags = TOMBOLO_SHRINK_ABORT) const {
+    Communicator made;
+    check(
+        tomboloCommShrink(handle_, excluded.data(), static_cast<int>(excluded.size()), &made.handle_, flags));
+    return made;
+  }
   void finalize() const { check(tomboloCommFinalize(handle_)); }
   void abort() const { check(tomboloCommAbort(handle_)); }
 

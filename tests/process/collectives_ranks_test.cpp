@@ -19,6 +19,21 @@ TEST(CInterface, EveryFunctionWorksFromC) {
   }
 }
 
+TEST(KilledRank, IsLeftBehindByThoseThatShrink) {
+  auto ranks = start(4, "shrink");
+  auto deadline = Clock::now() + kPatience;
+  for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
+  ranks[2]->kill(SIGKILL);
+  deadline = Clock::now() + kPatience;
+  EXPECT_EQ(ranks[2]->wait(deadline), 128 + SIGKILL);
+  for (const std::size_t rank : {0U, 1U, 3U})
+    EXPECT_EQ(ranks[rank]->wait(deadline), 0) << ranks[rank]->text();
+  const std::string& text = ranks[0]->text();
+  const std::size_t at = text.find("went on after ");
+  ASSERT_NE(at, std::string::npos) << text;
+  RecordProperty("milliseconds", text.substr(at + 14, text.find(' ', at + 14) - at - 14));
+}
+
 // Kills each rank in turn, also the one that holds the store.
 TEST(KilledRank, FailsTheOthersInBoundedTimeAndIsNamed) {
   for (const std::size_t victim : {2U, 0U}) {

@@ -1,0 +1,131 @@
+// The ranks that are left go on without the others. Ranks are threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "collectives/engine/communicator.h"
+#include "collectives/testing/test_support.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using namespace test;
+
+std::int64_t sum_of_ones(Communicator& communicator) {
+  std::int64_t value = 1;
+  communicator.all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+  return value;
+}
+
+void one_host(Options& options) {
+  options.router.host.name = "host";
+}
+
+TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
+  for (const int victim : {1, 3}) {
+    for (const bool in_memory : {false, true}) {
+      std::atomic<int> went_on{0};
+      const auto outcomes = run_ranks(
+          "AABB",
+          [&](Communicator& communicator) {
+            EXPECT_EQ(sum_of_ones(communicator), 4);
+            if (communicator.rank() == victim) throw Error(Cause::kInternal, "gives up");
+            EXPECT_THROW(
+                {
+                  for (;;) sum_of_ones(communicator);
+                },
+                Error);
+            const auto left = communicator.shrink({});
+            EXPECT_EQ(left->size(), 3);
+            EXPECT_EQ(left->rank(), communicator.rank() - (communicator.rank() > victim ? 1 : 0));
+            EXPECT_EQ(sum_of_ones(*left), 3);
+            EXPECT_THROW(sum_of_ones(communicator), Error) << "the whole stays as it was";
+            // And once more: those that are left lose another one.
+            if (left->rank() == 1) throw Error(Cause::kInternal, "gives up, too");
+            EXPECT_THROW(
+                {
+                  for (;;) sum_of_ones(*left);
+                },
+                Error);
+            const auto two = left->shrink({});
+            EXPECT_EQ(sum_of_ones(*two), 2);
+            two->finalize();
+            ++went_on;
+          },
+          [&](Options& options) {
+            if (in_memory) one_host(options);
+          });
+      EXPECT_EQ(went_on, 2);
+      EXPECT_TRUE(outcomes[static_cast<std::size_t>(victim)].threw);
+    }
+  }
+}
+
+TEST(Shrink, ExcludesWhomAllExclude) {
+  const auto outcomes = run_ranks("AABB", [](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      EXPECT_THROW(communicator.shrink({2}), Error) << "itself";
+      EXPECT_THROW(communicator.shrink({4}), Error) << "no rank";
+    } else {
+      const auto left = communicator.shrink({2});
+      EXPECT_EQ(left->size(), 3);
+      EXPECT_EQ(sum_of_ones(*left), 3);
+    }
+    EXPECT_EQ(sum_of_ones(communicator), 4) << "the whole is as usable as before";
+  });
+  expect_fine(outcomes);
+}
+
+TEST(Shrink, RefusesListsThatDiffer) {
+  std::atomic<int> refused{0};
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 2) return;
+        try {
+          const auto left =
+              communicator.shrink(communicator.rank() == 0 ? std::vector{2} : std::vector{0, 2});
+        } catch (const Error& error) {
+          if (error.cause() == Cause::kInvalidUsage) ++refused;
+        }
+      },
+      [](Options& options) { options.deadline = std::chrono::seconds(2); });
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(Shrink, ARankThatComesLateIsToldSo) {
+  std::atomic<bool> decided{false};
+  std::atomic<int> late{0};
+  const auto outcomes = run_ranks("AAB", [&](Communicator& communicator) {
+    if (communicator.rank() == 2) {
+      while (!decided) std::this_thread::yield();
+      try {
+        const auto left = communicator.shrink({});
+      } catch (const Error& error) {
+        late += error.cause() == Cause::kRemote ? 1 : 0;
+        EXPECT_NE(std::string(error.what()).find("without rank 2"), std::string::npos) << error.what();
+      }
+      return;
+    }
+    const auto left = communicator.shrink({});
+    decided = true;
+    EXPECT_EQ(left->size(), 2);
+    EXPECT_EQ(sum_of_ones(*left), 2);
+  });
+  expect_fine(outcomes);
+  EXPECT_EQ(late, 1);
+}
+
+TEST(Shrink, OfARankAloneIsItself) {
+  const auto outcomes = run_ranks("A", [](Communicator& communicator) {
+    const auto left = communicator.shrink({});
+    EXPECT_EQ(left->size(), 1);
+    EXPECT_EQ(sum_of_ones(*left), 1);
+  });
+  expect_fine(outcomes);
+}
+
+}  // namespace
+}  // namespace tombolo::collectives
