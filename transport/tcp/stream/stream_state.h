@@ -11,7 +11,7 @@
 namespace tombolo::transport::tcp {
 
 /// Those without a socket come first. Attempts to open a stream are no state of it: they also run beside a
-/// suspect stream, and beside one that is to return to its own NICs (reconnector.h).
+/// suspect stream, and beside one that is to return to its own NICs (lifecycle/reconnector.h).
 enum class StreamState : std::uint8_t {
   kWanted,      ///< it has never been there
   kBroken,      ///< it was lost by a failure of its path, or replaced

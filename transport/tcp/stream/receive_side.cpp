@@ -1,4 +1,4 @@
-#include "transport/tcp/receive_side.h"
+#include "transport/tcp/stream/receive_side.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "transport/request_pool.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/send_side.h"
+#include "transport/tcp/stream/send_side.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/receiver.h"
+#include "transport/tcp/stream/receiver.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

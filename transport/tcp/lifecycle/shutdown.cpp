@@ -1,4 +1,4 @@
-#include "transport/tcp/shutdown.h"
+#include "transport/tcp/lifecycle/shutdown.h"
 
 namespace tombolo::transport::tcp {
 bool Shutdown::fail(Cause cause, std::string text) {

@@ -1,4 +1,4 @@
-#include "transport/tcp/liveness.h"
+#include "transport/tcp/lifecycle/liveness.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #include "base/randomized_test.h"
 #include "transport/descriptor.h"
-#include "transport/tcp/receiver.h"
+#include "transport/tcp/stream/receiver.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/tcp/reconnector.h"
+#include "transport/tcp/lifecycle/reconnector.h"
 
 #include <gtest/gtest.h>
 

@@ -12,9 +12,9 @@
 #include "transport/observe/meters.h"
 #include "transport/sockets/stream_io.h"
 #include "transport/tcp/path/rate_limit.h"
-#include "transport/tcp/receive_side.h"
-#include "transport/tcp/send_side.h"
-#include "transport/tcp/stream_state.h"
+#include "transport/tcp/stream/receive_side.h"
+#include "transport/tcp/stream/send_side.h"
+#include "transport/tcp/stream/stream_state.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/shutdown.h"
+#include "transport/tcp/lifecycle/shutdown.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "transport/request_pool.h"
-#include "transport/tcp/stream.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/stream.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
 

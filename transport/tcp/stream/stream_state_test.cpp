@@ -1,5 +1,5 @@
 // The states of a stream: the table is complete and unambiguous, and docs/transports.md prints it.
-#include "transport/tcp/stream_state.h"
+#include "transport/tcp/stream/stream_state.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "transport/tcp/receiver.h"
-#include "transport/tcp/stream.h"
+#include "transport/tcp/stream/receiver.h"
+#include "transport/tcp/stream/stream.h"
 
 namespace tombolo::transport::tcp {
 namespace {

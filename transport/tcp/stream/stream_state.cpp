@@ -1,4 +1,4 @@
-#include "transport/tcp/stream_state.h"
+#include "transport/tcp/stream/stream_state.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/replay_buffer.h"
+#include "transport/tcp/stream/replay_buffer.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/tcp/stream_state.h"
+#include "transport/tcp/stream/stream_state.h"
 
 namespace tombolo::transport::tcp {
 

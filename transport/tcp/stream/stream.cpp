@@ -1,4 +1,4 @@
-#include "transport/tcp/stream.h"
+#include "transport/tcp/stream/stream.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "transport/kernel.h"
-#include "transport/tcp/receiver.h"
+#include "transport/tcp/stream/receiver.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/sender.h"
+#include "transport/tcp/stream/sender.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

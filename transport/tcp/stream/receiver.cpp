@@ -1,4 +1,4 @@
-#include "transport/tcp/receiver.h"
+#include "transport/tcp/stream/receiver.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,4 +1,4 @@
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 #include <algorithm>
 

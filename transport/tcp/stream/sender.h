@@ -9,9 +9,9 @@
 #include <span>
 
 #include "transport/request_pool.h"
-#include "transport/tcp/replay_buffer.h"
-#include "transport/tcp/stream.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/replay_buffer.h"
+#include "transport/tcp/stream/stream.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/peer_question.h"
+#include "transport/tcp/lifecycle/peer_question.h"
 
 #include <gtest/gtest.h>
 

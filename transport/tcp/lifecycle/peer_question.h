@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "transport/bootstrap/dial.h"
 #include "transport/bootstrap/local.h"
-#include "transport/tcp/reconnector.h"
+#include "transport/tcp/lifecycle/reconnector.h"
 
 namespace tombolo::transport::tcp {
 
