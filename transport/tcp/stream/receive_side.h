@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "transport/request_pool.h"
+#include "transport/tcp/stream/delayed_ack.h"
+#include "transport/tcp/stream/staging.h"
 #include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
@@ -35,7 +37,7 @@ class ReceiveSide {
   bool damaged() const noexcept { return state_ == State::kDamaged; }
   /// Whether it is worth reading behind the chunk that waits for its receive.
   bool may_read_ahead() const noexcept {
-    return held_back() && peer_end_ == PeerEnd::kUnknown && end_ < kMostAhead;
+    return held_back() && peer_end_ == PeerEnd::kUnknown && staging_.size() < kMostAhead;
   }
   /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: the
   /// stream brings nothing new any more.
@@ -46,27 +48,18 @@ class ReceiveSide {
   }
 
   /// Whole chunks received in this epoch, and in all.
-  std::uint32_t count() const noexcept { return count_; }
+  std::uint32_t count() const noexcept { return ack_.count(); }
   std::uint64_t chunks() const noexcept { return chunks_; }
   /// The latest acknowledgement that came in this epoch.
   std::uint32_t peer_ack() const noexcept { return peer_ack_; }
 
   /// This end has nothing else to do: acknowledgements for which the peer does not wait yet may go out now.
-  void idle() noexcept { ack_due_ |= untold_bytes_ >= kTellWhenIdle; }
+  void idle() noexcept { ack_.idle(); }
   /// The acknowledgement was sent.
-  void told() noexcept {
-    ack_due_ = false;
-    untold_bytes_ = untold_chunks_ = 0;
-  }
+  void told() noexcept { ack_.told(); }
 
  private:
   friend class Receiver;
-
-  // Sending and handling a frame without payload costs as much as a small message.
-  static constexpr std::size_t kTellWhenIdle = 128 * 1024;
-  // The staging buffer takes eight 8 KiB messages with one read; copying them within the second-level cache
-  // costs less than more calls.
-  static constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
 
   /// What is known of the stream's end.
   enum class PeerEnd : std::uint8_t {
@@ -79,19 +72,11 @@ class ReceiveSide {
     std::uint64_t sequence, offset;
   };
 
-  /// Makes a whole staging buffer of the usual size, with nothing in it.
-  void reset_staging();
-  void move_to_front() noexcept;  // what staging holds
-  /// Makes staging twice as large where it is full.
-  void make_room();
   void take_ack(std::uint32_t ack) noexcept;
 
   State state_ = State::kEnded;
   PeerEnd peer_end_ = PeerEnd::kUnknown;
-  std::unique_ptr<std::byte[]> staging_;
-  std::size_t capacity_ = 0;
-  std::size_t begin_ = 0, end_ = 0;   // of what staging holds
-  std::size_t scanned_ = 0;           // where the next header to scan lies while held back; else below begin
+  Staging staging_;
   FrameHeader header_;                // of the chunk under way or held back
   PostedRequest* request_ = nullptr;  // of the chunk that is begun and not whole
   std::byte* to_ = nullptr;           // where the chunk's next byte goes
@@ -100,11 +85,9 @@ class ReceiveSide {
   std::unique_ptr<std::byte[]> overlong_;
   std::optional<Place> last_;    // of the last chunk that was no replay
   bool last_was_large_ = false;  // the last chunk
-  std::uint32_t count_ = 0, peer_ack_ = 0;
+  DelayedAck ack_;
+  std::uint32_t peer_ack_ = 0;
   std::size_t pings_ = 0;
-  bool ack_due_ = false;
-  std::size_t untold_bytes_ = 0, untold_chunks_ = 0;
-  std::uint64_t asked_before_ = 0;  // Receiver's count of questions when the first untold chunk came
   std::uint64_t chunks_ = 0;
 };
 

@@ -22,10 +22,9 @@ using State = ReceiveSide::State;
 constexpr std::size_t kLarge = 32 * 1024;
 
 // Acknowledgements for which the sender does not wait are sent after so many bytes: well before the sender's
-// replay buffer, which all streams share, and its list of chunks are full. Each stream is acknowledged after
-// its share of these bytes, but not after fewer than the least.
+// replay buffer, which all streams share, is full. Each stream is acknowledged after its share of these
+// bytes, but not after fewer than the least.
 constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
-constexpr std::size_t kTellAfterChunks = 128;
 
 /// What a chunk between the two offsets adds to its message's seams. A seam that one chunk ends at and
 /// another begins at cancels out. Where what is left is the message's begin and end alone, its chunks form
@@ -53,7 +52,7 @@ void Receiver::lose(Stream& stream) noexcept {
   side.request_ = nullptr;
   side.overlong_.reset();
   enter(side, State::kEnded);
-  side.begin_ = side.end_ = 0;
+  side.staging_.use(side.staging_.size());
 }
 
 /// Every change of a side's state goes this way, so that the number of those that hold a chunk back is right.
@@ -134,11 +133,8 @@ void Receiver::end_chunk(ReceiveSide& side) noexcept {
   }
   enter(side, State::kHeader);
   side.request_ = nullptr;
-  ++side.count_;
   ++side.chunks_;
-  side.untold_bytes_ += header.length;
-  if (side.untold_chunks_++ == 0) side.asked_before_ = asked_;
-  if (side.untold_bytes_ >= tell_after_ || side.untold_chunks_ >= kTellAfterChunks) side.ack_due_ = true;
+  side.ack_.came(header.length, tell_after_, asked_);
   request->moved += header.length;
   bytes_ += header.length;
   const bool in_parts = header.length != header.total;
@@ -183,11 +179,12 @@ void Receiver::take_frame(ReceiveSide& side, const FrameHeader& header) {
 
 /// Handles the frames that staging holds, as far as posted receives allow.
 void Receiver::consume(ReceiveSide& side) {
+  Staging& staging = side.staging_;
   while (fault_ == Fault::kNone && !side.damaged()) {
     if (side.state_ == State::kPayload) {
-      std::size_t count = std::min(side.left_, side.end_ - side.begin_);
-      if (count != 0) std::memcpy(side.to_, side.staging_.get() + side.begin_, count);
-      side.begin_ += count;
+      const std::size_t count = std::min(side.left_, staging.size());
+      if (count != 0) std::memcpy(side.to_, staging.unused().data(), count);
+      staging.use(count);
       side.to_ += count;
       side.left_ -= count;
       if (side.left_ != 0) break;
@@ -195,14 +192,14 @@ void Receiver::consume(ReceiveSide& side) {
     } else if (side.held_back()) {
       if (!begin_chunk(side)) break;
     } else {
-      if (side.end_ - side.begin_ < kHeaderBytes) break;
-      const std::span<const std::byte, kHeaderBytes> bytes(side.staging_.get() + side.begin_, kHeaderBytes);
+      if (staging.size() < kHeaderBytes) break;
+      const auto bytes = staging.unused().first<kHeaderBytes>();
       if (!intact(bytes)) {
         enter(side, State::kDamaged);
         break;
       }
       auto header = decode(bytes);
-      side.begin_ += kHeaderBytes;
+      staging.use(kHeaderBytes);
       if (!header || side.peer_end_ == PeerEnd::kGoodbye) {
         set_fault(Fault::kMalformed, header.value_or(FrameHeader{}));
       } else if (header->type == FrameType::kChunk) {
@@ -211,7 +208,7 @@ void Receiver::consume(ReceiveSide& side) {
         if (!begin_chunk(side)) {
           // Part of what follows the blocked chunk is in staging already, and no later read may come to scan
           // it.
-          side.scanned_ = std::max(side.scanned_, side.begin_ + header->length);
+          staging.scan_behind(header->length);
           scan(side);
           break;
         }
@@ -220,26 +217,24 @@ void Receiver::consume(ReceiveSide& side) {
       }
     }
   }
-  if (side.begin_ != side.end_) return;
-  side.move_to_front();
-  if (!side.held_back()) side.scanned_ = 0;  // the rest of a chunk does not come through staging
-  side.reset_staging();
+  if (staging.size() != 0) return;
+  if (!side.held_back()) staging.end_scan();  // the rest of a chunk does not come through staging
+  staging.reset();
 }
 
 /// Scans the frames behind the one that waits for acknowledgements and epoch summaries. Behind a damaged
 /// header nothing more can be read, and the receive that the first frame waits for may depend on a summary
 /// there; so such a stream is useless at once. Any other fault is found when the frame's turn comes.
 void Receiver::scan(ReceiveSide& side) {
-  while (side.scanned_ + kHeaderBytes <= side.end_) {
-    const std::span<const std::byte, kHeaderBytes> bytes(side.staging_.get() + side.scanned_, kHeaderBytes);
-    if (!intact(bytes)) return enter(side, State::kDamaged);
-    auto header = decode(bytes);
+  while (const auto bytes = side.staging_.to_scan()) {
+    if (!intact(*bytes)) return enter(side, State::kDamaged);
+    auto header = decode(*bytes);
     if (header && header->type == FrameType::kGoodbye && header->reason == GoodbyeReason::kClosed)
       side.peer_end_ = PeerEnd::kGoodbyeAhead;
     if (!header || header->type == FrameType::kGoodbye) return;
     if (header->type == FrameType::kEpochSummary) take_frame(side, *header);
     side.take_ack(header->ack);
-    side.scanned_ += kHeaderBytes + header->length;
+    side.staging_.scanned(kHeaderBytes + header->length);
   }
 }
 
@@ -264,12 +259,11 @@ Receiver::Result Receiver::hold(Stream& stream, std::size_t most, std::size_t al
   ReceiveSide& side = stream.receive;
   Result result;
   if (side.damaged()) result.error = kDamaged;
-  while (side.held_back() && side.end_ < most && result.read < allowance) {
-    side.move_to_front();
-    side.make_room();
-    iovec room{side.staging_.get() + side.end_,
-               std::min(side.capacity_ - side.end_, allowance - result.read)};
-    ssize_t got = stream.io().read({&room, 1});
+  while (side.held_back() && side.staging_.size() < most && result.read < allowance) {
+    side.staging_.make_room();
+    const std::span<std::byte> room = side.staging_.room();
+    iovec part{room.data(), std::min(room.size(), allowance - result.read)};
+    ssize_t got = stream.io().read({&part, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
@@ -280,7 +274,7 @@ Receiver::Result Receiver::hold(Stream& stream, std::size_t most, std::size_t al
       if (got == 0 && unknown) side.peer_end_ = PeerEnd::kEndAhead;
       return result;
     }
-    side.end_ += static_cast<std::size_t>(got);
+    side.staging_.add(static_cast<std::size_t>(got));
     result.read += static_cast<std::size_t>(got);
     scan(side);
     if (side.damaged()) result.error = kDamaged;
@@ -307,10 +301,10 @@ Receiver::Result Receiver::read(Stream& stream, std::size_t allowance) {
       add(side.to_, side.left_);
       direct = wanted;
     } else {
-      side.move_to_front();
+      side.staging_.move_to_front();
     }
-    std::size_t ahead = side.last_was_large_ ? kHeaderBytes : ReceiveSide::kStaging;
-    add(side.staging_.get() + side.end_, ahead - side.end_);
+    const std::size_t ahead = side.last_was_large_ ? kHeaderBytes : Staging::kUsualBytes;
+    add(side.staging_.room().data(), ahead - side.staging_.size());
 
     ssize_t got = stream.io().read({parts.data(), count});
     if (got < 0) {
@@ -334,7 +328,7 @@ Receiver::Result Receiver::read(Stream& stream, std::size_t allowance) {
     std::size_t into_chunk = std::min(bytes, direct);
     side.to_ += into_chunk;
     side.left_ -= into_chunk;
-    side.end_ += bytes - into_chunk;
+    side.staging_.add(bytes - into_chunk);
     consume(side);
     if (side.damaged()) {
       result.error = kDamaged;

@@ -71,10 +71,7 @@ class Receiver {
 
   /// Whether an acknowledgement is due on the stream: the peer's sender waits for it, or much has come since
   /// the last.
-  bool ack_due(const Stream& stream) const noexcept {
-    const ReceiveSide& side = stream.receive;
-    return side.ack_due_ || (side.untold_chunks_ != 0 && side.asked_before_ != asked_);
-  }
+  bool ack_due(const Stream& stream) const noexcept { return stream.receive.ack_.due(asked_); }
 
   /// A summary of a broken stream's epochs, as the peer sent it. The owner takes them after each read.
   struct EpochSummary {
