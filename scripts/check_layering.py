@@ -7,7 +7,8 @@ Usage: check_layering.py [ROOT]      exit code 1 and one line per offence where 
 Rules:
   * A file includes only its own room and rooms below it, and none that its room knows nothing of.
   * Within a room whose folders are in an order, a file in a folder includes only that folder, those below it, and what
-    lies at the room's top: interfaces and what all folders share. Tests are free.
+    lies at the room's top: interfaces and what all folders share. Where the order names the top, as ".", the files there
+    use the folders, and no folder below it includes them. Tests are free.
   * The project's own files are included by their path from the root, and exist.
   * Public headers (include/tombolo/) include nothing of the rooms.
   * Headers do not include the slow ones (JSON, Asio, CLI11): their cost would be paid in every file.
@@ -27,8 +28,8 @@ UNKNOWN = {
     "trainer": {"net_plugin"},
     "bench": {"tools"},
 }
-# The folders of a room, or of a folder in it, from the ground up. A subfolder that is not listed belongs to the folder that
-# contains it.
+# The folders of a room, or of a folder in it, from the ground up; "." stands for the files at its top. A subfolder that is
+# not listed belongs to the folder that contains it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
@@ -38,6 +39,7 @@ FOLDERS = {
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
+    "transport/tcp": ["path", "stream", "lifecycle", "."],
     "tests/simulation": ["pretended", "plans", "world", "checks", "runs"],
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}
@@ -61,8 +63,10 @@ def folder_of(parts, parent):
     """Number of the folder that a path below `parent` lies in; None where it lies in none that has an order there."""
     depth = len(parent.split("/"))
     order = FOLDERS[parent]
-    below = len(parts) > depth + 1 and "/".join(parts[:depth]) == parent
-    return order.index(parts[depth]) if below and parts[depth] in order else None
+    if len(parts) <= depth or "/".join(parts[:depth]) != parent:
+        return None
+    folder = parts[depth] if len(parts) > depth + 1 else "."
+    return order.index(folder) if folder in order else None
 
 
 def points_upward_inside(target, path, root):
@@ -72,7 +76,8 @@ def points_upward_inside(target, path, root):
     for parent, order in FOLDERS.items():
         mine, its = folder_of(path.relative_to(root).parts, parent), folder_of(target.split("/"), parent)
         if mine is not None and its is not None and its > mine:
-            return f"points upward: {parent}/{order[its]}/ lies above {parent}/{order[mine]}/"
+            above = f"the top of {parent}/" if order[its] == "." else f"{parent}/{order[its]}/"
+            return f"points upward: {above} lies above {parent}/{order[mine]}/"
     return None
 
 
@@ -157,6 +162,12 @@ def self_test():
         ("tests/simulation/plans/a.cpp", '#include "tests/simulation/pretended/b.h"', None),
         ("tests/simulation/pretended/a.cpp", '#include "tests/simulation/plans/b.h"',
          "tests/simulation/plans/ lies above tests/simulation/pretended/"),
+        ("transport/tcp/a.cpp", '#include "transport/tcp/stream/b.h"', None),
+        ("transport/tcp/stream/a.cpp", '#include "transport/tcp/path/b.h"', None),
+        ("transport/tcp/stream/a_test.cpp", '#include "transport/tcp/b.h"', None),
+        ("transport/tcp/path/a.h", '#include "transport/tcp/stream/b.h"', "transport/tcp/stream/ lies above transport/tcp/path/"),
+        ("transport/tcp/stream/a.cpp", '#include "transport/tcp/b.h"', "the top of transport/tcp/ lies above transport/tcp/stream/"),
+        ("transport/tcp/stream/a.cpp", '#include "transport/routing/b.h"', "transport/routing/ lies above transport/tcp/"),
         ("base/a.h", "#include <nlohmann/json.hpp>", "slow to compile"),
         ("tools/a.h", "#include <asio/ip/tcp.hpp>", "slow to compile"),
     ]
@@ -165,7 +176,8 @@ def self_test():
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for room in ROOMS + ["include/tombolo", "planner/cost", "planner/search", "tests/simulation/plans",
-                                 "tests/simulation/pretended"]:
+                                 "tests/simulation/pretended", "transport/routing", "transport/tcp", "transport/tcp/path",
+                                 "transport/tcp/stream"]:
                 (root / room).mkdir(parents=True, exist_ok=True)
                 (root / room / "b.h").write_text("#pragma once\n")
             path = root / name

@@ -21,7 +21,7 @@
 #include "transport/shm/connection.h"
 #include "transport/shm/set_up_message.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 #include "transport/ucx/set_up_message.h"
 
 namespace tombolo::transport {

@@ -8,7 +8,7 @@
 
 #include "base/crc32c.h"
 #include "bench/micro/subjects.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -1,6 +1,6 @@
 // The header of each frame on an authenticated stream.
 #include "tests/fuzz/fuzz.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 using namespace tombolo;
 using namespace tombolo::transport::tcp;

@@ -18,7 +18,7 @@
 #include "transport/rdma/set_up_message.h"
 #include "transport/routing/failover_record.h"
 #include "transport/shm/set_up_message.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 #include "transport/ucx/set_up_message.h"
 
 using namespace tombolo;

@@ -1,16 +1,17 @@
-// Opens one authenticated stream: connects, proves that this end holds the secret, and retries what may still
-// succeed.
+// Opens one authenticated stream: connects, runs the handshake, and tries again what may still succeed.
 #pragma once
 
 #include <poll.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "transport/bootstrap/connecting_handshake.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/local.h"
-#include "transport/sockets/exchange.h"
 #include "transport/sockets/socket.h"
 
 namespace tombolo::transport::bootstrap {
@@ -29,16 +30,12 @@ class Dial {
  public:
   Dial(std::shared_ptr<const Local> local, std::shared_ptr<const Target> target, Deadline deadline);
 
-  enum class State {
-    kWaiting,
+  enum class State : std::uint8_t {
+    kWaiting,  ///< for the time of the next attempt
     kConnecting,
-    kConnected,
-    kSecuring,
-    kHello,
-    kChallenge,
-    kProof,
-    kReply,
-    kReady
+    kConnected,  ///< to be greeted
+    kHandshake,
+    kReady,
   };
   /// Moves as far as it can without blocking; before greet() it gets no further than kConnected. Throws for
   /// what cannot succeed later: another secret, another version, a program that is not Tombolo, a carrier
@@ -55,13 +52,15 @@ class Dial {
   int socket() const noexcept { return socket_.get(); }
   Descriptor take_socket() noexcept { return std::move(socket_); }
   /// The stream's TLS session; null for a plain stream.
-  std::unique_ptr<sockets::TlsStream> take_tls() noexcept { return std::move(tls_); }
+  std::unique_ptr<sockets::TlsStream> take_tls() noexcept { return handshake_->take_tls(); }
   /// What the peer said of itself, once ready.
-  const Reply& reply() const noexcept { return reply_; }
+  const Reply& reply() const noexcept { return handshake_->reply(); }
   /// The epoch in the hello that the peer accepted.
   std::uint32_t epoch() const noexcept { return greeting_.epoch; }
+  /// Whether the peer may have accepted this attempt without this end knowing yet.
+  bool may_be_accepted() const noexcept { return handshake_ && handshake_->may_be_accepted(); }
   /// Whether the peer's kernel refused the last attempt, because no socket listens there.
-  bool refused() const noexcept { return refused_; }
+  bool refused() const noexcept { return refused_since_.has_value(); }
   /// For how long every attempt was refused so; zero where the last one was not.
   Duration refused_for() const noexcept;
   /// Whether the other side ended the last attempt on purpose: it refused it, or accepted and then closed it.
@@ -77,46 +76,29 @@ class Dial {
   void begin_attempt();
   void end_connecting();
   void begin_handshake();
-  bool secure();
-  void send_hello();
-  void receive_challenge();
-  void check_challenge();
-  void send_proof();
-  void receive_reply();
+  void go_on_with_handshake();
   /// How long the peer may take for the handshake, TLS included. Its end may be gone without this kernel
   /// being told, and an attempt that is given up too early costs another only, so it doubles each time.
   Duration patience() const noexcept;
-  void check_reply();
-  /// What it means that the peer does not have what the hello asks for.
-  std::string gone() const;
-  std::string gone_by_tls() const;
-  std::vector<std::byte> binding() const;
-  void differ(std::string why, Cause cause = Cause::kRemote);
-  void retry(std::string why);
-  [[noreturn]] void give_up(Cause cause, std::string_view why) const;
+  void retry(std::string why, bool turned_away);
 
   std::shared_ptr<const Local> local_;
   std::shared_ptr<const Target> target_;
   Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
-  Descriptor socket_;
-  std::unique_ptr<sockets::TlsStream> tls_;
-  /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
-  enum class Answer { kNone, kTls, kPlain };
-  Answer answer_ = Answer::kNone;
-  State state_ = State::kWaiting;
-  TimePoint again_{};  // kWaiting: when to (re)try
-  TimePoint since_{};  // when this attempt began
-  Duration longest_attempt_ = Duration::max();
-  TimePoint greeted_{};      // when this attempt's handshake began
-  unsigned unanswered_ = 0;  // attempts whose handshake the peer left unanswered
-  bool refused_ = false, turned_away_ = false;
-  TimePoint refused_since_{};  // refused_: the first of the attempts in a row that were
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
-  std::vector<std::byte> hello_, challenge_;
-  sockets::MessageReader reader_;
-  sockets::MessageWriter writer_;
-  Reply reply_;
+
+  State state_ = State::kWaiting;
+  TimePoint again_{};  // kWaiting: when to (re)try
+  TimePoint since_{};  // when connecting began, or the handshake did
+  Duration longest_attempt_ = Duration::max();
+  Descriptor socket_;
+  std::optional<ConnectingHandshake> handshake_;  // uses the socket; there from kHandshake on
+
+  // How the attempts so far have ended.
+  unsigned unanswered_ = 0;                 // those whose handshake the peer left unanswered
+  std::optional<TimePoint> refused_since_;  // the first of the attempts in a row that were refused
+  bool turned_away_ = false;
   std::string last_trouble_;
 };
 

@@ -191,7 +191,7 @@ TEST_F(DialingTest, OneRefusalIsNotTheEnd) {
   const Descriptor late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::bind(late.get(), address.get(), address.length), 0);
   ASSERT_EQ(::listen(late.get(), 8), 0);
-  while (dialing.streams()[0].state() < Dial::State::kHello) {
+  while (dialing.streams()[0].state() < Dial::State::kHandshake) {
     ASSERT_FALSE(deadline.passed());
     ASSERT_FALSE(dialing.poll());
   }

@@ -22,7 +22,7 @@ struct NicPairName {
 class NicPairAbsences {
  public:
   /// At most 32 times `first`; a pair that has been back for 10 times as long begins anew. TCP does alike
-  /// with its streams (tcp/reconnector.cpp).
+  /// with its streams (tcp/lifecycle/reconnector.cpp).
   static constexpr int kMostFactor = 32, kStaysFactor = 10;
 
   explicit NicPairAbsences(Duration first) noexcept : first_(first) {}

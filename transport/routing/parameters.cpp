@@ -9,7 +9,7 @@
 #include "transport/rdma/area.h"
 #include "transport/routing/router.h"
 #include "transport/tcp/path/congestion.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/randomized_test.h"
 #include "transport/sockets/tls.h"
-#include "transport/tcp/sender.h"
+#include "transport/tcp/stream/sender.h"
 #include "transport/testing/control_channels.h"
 
 namespace tombolo::transport::sockets {

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/process_helpers.h"
-#include "transport/tcp/receive_side.h"
+#include "transport/tcp/stream/receive_side.h"
 #include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_messages.h"

@@ -10,7 +10,7 @@ namespace {
 
 /// Whether the peer may have accepted an attempt to open the stream.
 bool answer_due_on(const Stream& stream) noexcept {
-  return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
+  return stream.dial && stream.dial->may_be_accepted();
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void TcpConnection::await_answers(TimePoint now) {
   dialing_ = false;
   for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {
     Stream& stream = streams_[i];
-    if (stream.dial && stream.dial->state() < bootstrap::Dial::State::kReply) drop_dial(i);
+    if (!answer_due_on(stream)) drop_dial(i);
     if (!stream.dial) continue;
     try {
       dial(i, now);

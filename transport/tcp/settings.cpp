@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "transport/sockets/socket.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 #include "transport/testing/socket_pair.h"
 
 namespace tombolo::transport::tcp {

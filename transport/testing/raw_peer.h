@@ -9,7 +9,7 @@
 
 #include "transport/bootstrap/handshake.h"
 #include "transport/sockets/socket.h"
-#include "transport/tcp/wire.h"
+#include "transport/tcp/stream/wire.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "transport/tcp/wire.h"
+#include "transport/bootstrap/handshake.h"
 
 namespace tombolo::transport::tcp {
 
@@ -46,7 +46,7 @@ struct PathLook {
 class PathControl {
  public:
   /// It never goes beyond `most` streams.
-  explicit PathControl(std::size_t most = kMostStreams) noexcept : most_(most) {}
+  explicit PathControl(std::size_t most = bootstrap::Hello::kMostStreams) noexcept : most_(most) {}
 
   /// Takes a measurement; returns how many streams to add now.
   std::size_t decide(const PathLook& look) noexcept;
