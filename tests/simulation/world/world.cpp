@@ -1,6 +1,7 @@
 #include "tests/simulation/world/world.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/format.h"
@@ -248,7 +249,10 @@ std::string World::run(Duration limit) {
     kernel_.set_host(actors_[chosen].host);
     ++turns_;
     fibers_.run(chosen);
-    clock_.advance(microseconds(random_() % 20));
+    const std::uint64_t drawn = random_();
+    clock_.advance(microseconds(drawn % 20));
+    const auto now = static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
+    course_ = std::rotl(course_, 7) * 0x9e3779b97f4a7c15U + (drawn ^ chosen ^ now << 8);
   }
 }
 

@@ -54,6 +54,8 @@ class World final : public transport::shm::Steps {
   /// Virtual time that has passed.
   double elapsed() const noexcept { return to_seconds(clock_.now() - kBegin); }
   std::uint64_t turns() const noexcept { return turns_; }
+  /// A checksum of who ran at which time, and of which random numbers were drawn.
+  std::uint64_t course() const noexcept { return course_; }
 
  private:
   static constexpr TimePoint kBegin{std::chrono::seconds(1000)};
@@ -94,7 +96,7 @@ class World final : public transport::shm::Steps {
   std::optional<TimePoint> terminal_;
   bool cut_for_good_ = false, gives_up_[2]{};
   TimePoint last_silence_{};
-  std::uint64_t turns_ = 0;
+  std::uint64_t turns_ = 0, course_ = 0;
   bool log_ = false;
 };
 
