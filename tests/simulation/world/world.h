@@ -72,7 +72,7 @@ class World final : public transport::shm::Steps {
   void add_fault(Fault fault);
   void strike_due();
   bool can_run(std::size_t actor);
-  std::optional<TimePoint> next_time() const;
+  std::optional<TimePoint> next_time();
 
   const Plan& plan_;
   FakeClock clock_;
@@ -85,6 +85,7 @@ class World final : public transport::shm::Steps {
   std::vector<Fault> faults_at_closing_;  // those that wait for it
   std::vector<Fault> faults_at_step_;     // those that wait for their host's step
   std::uint64_t steps_[16]{};             // of each host
+  unsigned at_step_[16]{};                // actors of each host that stand at one
   std::optional<transport::shm::StepsInPlace> steps_in_place_;
   struct Ending {
     TimePoint at;
