@@ -100,6 +100,9 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
     const Verdict verdict = run_seed(schedules.under, seed, options, schedules.over);
     add(progress.totals, plan, verdict);
     progress.totals.seconds = used();
+    if (schedules.each)
+      say(fmt::format("seed {}: {} turns, {:.6f} s of virtual time, {} messages, course {:016x}\n", seed,
+                      verdict.turns, verdict.seconds, verdict.messages, verdict.course));
     if (!verdict.ok()) report(schedules, seed, verdict.wrong);
     if (stopped != 0 || progress.totals.wrong >= schedules.most_wrong) break;
     if (schedules.seconds > 0 && progress.totals.seconds >= schedules.seconds) break;

@@ -17,6 +17,7 @@ struct Schedules {
   double seconds = 0;            ///< of processor time, after which a job begins no other seed; 0 = no limit
   std::uint64_t most_wrong = 5;  ///< a job stops after so many plans that went wrong
   Defect defect = Defect::kNone;
+  bool each = false;  ///< print a line for each seed: what came of it, and its course
 };
 
 /// What all jobs together did.

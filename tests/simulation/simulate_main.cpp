@@ -98,6 +98,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--most-wrong", schedules.most_wrong, "a process stops after so many plans that went wrong")
       ->capture_default_str();
+  app.add_flag("--each", schedules.each,
+               "print a line for each seed, too, with a checksum of who ran when: a change that leaves all "
+               "schedules as they were leaves these lines");
   app.add_option("--json", json, "write what was found to this file, too");
   auto* seed = app.add_option("--seed", one, "run this seed alone, and print its plan");
   auto* plan =

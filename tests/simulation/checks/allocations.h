@@ -8,8 +8,8 @@
 
 namespace tombolo::simulation {
 
-/// How many allocations the process holds now; always 0 under a sanitizer, which looks for leaks itself. What
-/// C libraries take from malloc is not counted.
+/// How many allocations more this thread has made than it has given back; always 0 under a sanitizer, which
+/// looks for leaks itself. What C libraries take from malloc is not counted.
 std::int64_t live_allocations() noexcept;
 
 /// The verdict of a run, which is wrong too where it leaves allocations. Such a run is made again, without a

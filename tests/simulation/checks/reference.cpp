@@ -19,66 +19,97 @@ bool reduces(Collective collective) {
          collective == Collective::kReduce;
 }
 
-/// Element `at` of what a rank gives: small enough that every type holds it, and sums and products of six of
-/// them where the step combines.
-std::int64_t value_of(const StepView& view, std::size_t member, std::size_t at) {
-  std::uint64_t mixed = (view.number + 1) * 0x9e3779b97f4a7c15U ^
-                        (view.members[member] + 1) * 0xc2b2ae3d27d4eb4fU ^ (at + 1) * 0x165667b19e3779f9U;
-  for (int round = 0; round < 2; ++round) {
-    mixed ^= mixed >> 29;
-    mixed *= 0xbf58476d1ce4e5b9U;
-    mixed ^= mixed >> 32;
+/// What a member gives: numbers that are small enough for every type to hold them and, where the step
+/// combines, sums and products of six of them.
+class Given {
+ public:
+  Given(const StepView& view, std::size_t member)
+      : seed_((view.number + 1) * 0x9e3779b97f4a7c15U ^ (view.members[member] + 1) * 0xc2b2ae3d27d4eb4fU),
+        combines_(reduces(view.step.collective)) {}
+  std::int64_t operator[](std::size_t at) const noexcept {
+    std::uint64_t mixed = seed_ ^ (at + 1) * 0x165667b19e3779f9U;
+    for (int round = 0; round < 2; ++round) {
+      mixed ^= mixed >> 29;
+      mixed *= 0xbf58476d1ce4e5b9U;
+      mixed ^= mixed >> 32;
+    }
+    return 1 + static_cast<std::int64_t>(combines_ ? mixed % 2 : mixed % 100);
   }
-  return 1 + static_cast<std::int64_t>(mixed % (reduces(view.step.collective) ? 2 : 100));
+  /// Elements `first` to `first` + `count` - 1, behind what is in `to`.
+  void append(std::vector<std::int64_t>& to, std::size_t first, std::size_t count) const {
+    for (std::size_t at = first; at < first + count; ++at) to.push_back((*this)[at]);
+  }
+
+ private:
+  std::uint64_t seed_;
+  bool combines_;
+};
+
+std::int64_t combined(ReduceOp op, std::int64_t one, std::int64_t other) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAverage:
+      return one + other;
+    case ReduceOp::kProduct:
+      return one * other;
+    case ReduceOp::kMin:
+      return std::min(one, other);
+    case ReduceOp::kMax:
+      return std::max(one, other);
+  }
+  return 0;
 }
 
-std::int64_t combined(const StepView& view, std::size_t at) {
-  std::int64_t all = value_of(view, 0, at);
+/// Elements `first` to `first` + `count` - 1 of what all give, combined.
+std::vector<std::int64_t> combined(const StepView& view, std::size_t first, std::size_t count) {
+  std::vector<std::int64_t> all;
+  all.reserve(count);
+  Given(view, 0).append(all, first, count);
   for (std::size_t member = 1; member < view.members.size(); ++member) {
-    const std::int64_t one = value_of(view, member, at);
-    switch (view.step.op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAverage:
-        all += one;
-        break;
-      case ReduceOp::kProduct:
-        all *= one;
-        break;
-      case ReduceOp::kMin:
-        all = std::min(all, one);
-        break;
-      case ReduceOp::kMax:
-        all = std::max(all, one);
-        break;
-    }
+    const Given given(view, member);
+    for (std::size_t i = 0; i < count; ++i) all[i] = combined(view.step.op, all[i], given[first + i]);
   }
-  return view.step.op == ReduceOp::kAverage ? all / static_cast<std::int64_t>(view.members.size()) : all;
+  if (view.step.op == ReduceOp::kAverage)
+    for (std::int64_t& one : all) one /= static_cast<std::int64_t>(view.members.size());
+  return all;
+}
+
+template <typename T, typename Encode>
+std::vector<std::byte> encoded(std::span<const std::int64_t> values, const Encode& encode) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T one = encode(values[i]);
+    std::memcpy(bytes.data() + i * sizeof one, &one, sizeof one);
+  }
+  return bytes;
 }
 
 template <typename T>
-void append(std::vector<std::byte>& to, T value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  to.insert(to.end(), bytes.begin(), bytes.end());
+std::vector<std::byte> encoded(std::span<const std::int64_t> values) {
+  return encoded<T>(values, [](std::int64_t value) { return static_cast<T>(value); });
 }
 
-void append(std::vector<std::byte>& to, DataType type, std::int64_t value) {
+std::uint16_t bfloat16(std::int64_t value) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
+}
+
+std::vector<std::byte> encoded(DataType type, std::span<const std::int64_t> values) {
   switch (type) {
     case DataType::kInt8:
     case DataType::kUint8:
-      return append(to, static_cast<std::uint8_t>(value));
+      return encoded<std::uint8_t>(values);
     case DataType::kInt32:
     case DataType::kUint32:
-      return append(to, static_cast<std::uint32_t>(value));
+      return encoded<std::uint32_t>(values);
     case DataType::kInt64:
     case DataType::kUint64:
-      return append(to, static_cast<std::uint64_t>(value));
+      return encoded<std::uint64_t>(values);
     case DataType::kFloat32:
-      return append(to, static_cast<float>(value));
+      return encoded<float>(values);
     case DataType::kFloat64:
-      return append(to, static_cast<double>(value));
+      return encoded<double>(values);
     case DataType::kBfloat16:
-      return append(
-          to, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
+      return encoded<std::uint16_t>(values, bfloat16);
     default:
       TOMBOLO_CHECK(false, "type={}", static_cast<int>(type));
   }
@@ -114,10 +145,9 @@ std::size_t parts_out(const StepView& view) {
 }  // namespace
 
 std::vector<std::byte> input_of(const StepView& view) {
-  std::vector<std::byte> bytes;
-  for (std::size_t at = 0; at < parts_in(view) * view.step.count; ++at)
-    append(bytes, view.step.type, value_of(view, view.me, at));
-  return bytes;
+  std::vector<std::int64_t> values;
+  Given(view, view.me).append(values, 0, parts_in(view) * view.step.count);
+  return encoded(view.step.type, values);
 }
 
 std::size_t output_bytes(const StepView& view) {
@@ -129,39 +159,35 @@ std::vector<std::byte> expected_of(const StepView& view) {
   const bool at_root = view.me == view.root();
   if ((step.collective == Collective::kReduce || step.collective == Collective::kGather) && !at_root)
     return {};
-  std::vector<std::byte> bytes;
-  for (std::size_t part = 0; part < parts_out(view); ++part) {
-    for (std::size_t i = 0; i < step.count; ++i) {
-      const std::size_t mine = view.me * step.count + i;
-      std::int64_t value = 0;
-      switch (step.collective) {
-        case Collective::kAllReduce:
-        case Collective::kReduce:
-          value = combined(view, i);
-          break;
-        case Collective::kReduceScatter:
-          value = combined(view, mine);
-          break;
-        case Collective::kAllGather:
-        case Collective::kGather:
-          value = value_of(view, part, i);
-          break;
-        case Collective::kBroadcast:
-          value = value_of(view, view.root(), i);
-          break;
-        case Collective::kScatter:
-          value = value_of(view, view.root(), mine);
-          break;
-        case Collective::kAllToAll:
-          value = value_of(view, part, mine);
-          break;
-        case Collective::kBarrier:
-          break;
-      }
-      append(bytes, step.type, value);
-    }
+  const std::size_t count = step.count, mine = view.me * count;
+  std::vector<std::int64_t> values;
+  switch (step.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      values = combined(view, 0, count);
+      break;
+    case Collective::kReduceScatter:
+      values = combined(view, mine, count);
+      break;
+    case Collective::kAllGather:
+    case Collective::kGather:
+      for (std::size_t part = 0; part < view.members.size(); ++part)
+        Given(view, part).append(values, 0, count);
+      break;
+    case Collective::kBroadcast:
+      Given(view, view.root()).append(values, 0, count);
+      break;
+    case Collective::kScatter:
+      Given(view, view.root()).append(values, mine, count);
+      break;
+    case Collective::kAllToAll:
+      for (std::size_t part = 0; part < view.members.size(); ++part)
+        Given(view, part).append(values, mine, count);
+      break;
+    case Collective::kBarrier:
+      break;
   }
-  return bytes;
+  return encoded(step.type, values);
 }
 
 std::vector<std::byte> message_of(const CollectiveStep& step, std::size_t number, std::size_t transfer) {

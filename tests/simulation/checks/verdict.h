@@ -12,8 +12,9 @@ struct Verdict {
   std::string wrong;  ///< what must not be; empty where all is well
   bool connected = false, failed = false;
   std::uint64_t messages = 0, breaks = 0, rejoins = 0, replayed = 0, turns = 0;
-  double seconds = 0;       ///< of virtual time
-  bool unfinished = false;  ///< ended on purpose while something still waited, so that memory is left
+  double seconds = 0;        ///< of virtual time
+  std::uint64_t course = 0;  ///< a checksum of who ran when and of what was drawn; equal runs have the same
+  bool unfinished = false;   ///< ended on purpose while something still waited, so that memory is left
   bool ok() const noexcept { return wrong.empty(); }
 };
 

@@ -3,7 +3,6 @@
 #include <cxxabi.h>
 #include <sys/mman.h>
 
-#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -82,25 +81,19 @@ std::size_t Fibers::add(std::function<void()> body) {
   auto fiber = std::make_unique<Fiber>();
   fiber->stack = stacks.take();
   fiber->body = std::move(body);
-  getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = fiber->stack;
-  fiber->context.uc_stack.ss_size = kStackBytes;
-  fiber->context.uc_link = nullptr;
-  const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&fiber->context, reinterpret_cast<void (*)()>(&Fibers::enter), 2,
-              static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+  fiber->context.begin({fiber->stack, kStackBytes}, &Fibers::enter, this);
   fibers_.push_back(std::move(fiber));
   return fibers_.size() - 1;
 }
 
-void Fibers::enter(unsigned high, unsigned low) {
-  auto* self = reinterpret_cast<Fibers*>(std::uintptr_t{high} << 32 | low);
+void Fibers::enter(void* fibers) {
+  auto* self = static_cast<Fibers*>(fibers);
   after_switch(nullptr, &self->caller_stack_, &self->caller_stack_bytes_);
   Fiber& fiber = *self->fibers_[self->current_];
   self->body_of(fiber);
   // A null place tells the sanitizer that this stack is left for good.
   before_switch(nullptr, self->caller_stack_, self->caller_stack_bytes_);
-  setcontext(&self->caller_);
+  FiberContext::switch_over(fiber.context, self->caller_);
 }
 
 void Fibers::body_of(Fiber& fiber) {
@@ -119,7 +112,7 @@ void Fibers::run(std::size_t number) {
   current_ = number;
   before_switch(&caller_fake_stack_, fiber.stack, kStackBytes);
   switch_exceptions(caller_exceptions_, fiber.exceptions);
-  swapcontext(&caller_, &fiber.context);
+  FiberContext::switch_over(caller_, fiber.context);
   switch_exceptions(fiber.exceptions, caller_exceptions_);
   after_switch(caller_fake_stack_, nullptr, nullptr);
   current_ = npos;
@@ -129,7 +122,7 @@ void Fibers::run(std::size_t number) {
 void Fibers::yield() {
   Fiber& fiber = *fibers_[current_];
   before_switch(&fiber.fake_stack, caller_stack_, caller_stack_bytes_);
-  swapcontext(&fiber.context, &caller_);
+  FiberContext::switch_over(fiber.context, caller_);
   after_switch(fiber.fake_stack, &caller_stack_, &caller_stack_bytes_);
 }
 

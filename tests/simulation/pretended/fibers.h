@@ -1,13 +1,13 @@
 // Actors of a simulation: each has a stack of its own, and runs until it yields.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
+
+#include "tests/simulation/pretended/fiber_context.h"
 
 namespace tombolo::simulation {
 
@@ -42,7 +42,7 @@ class Fibers {
 
  private:
   struct Fiber {
-    ucontext_t context{};
+    FiberContext context;
     std::byte* stack = nullptr;
     std::function<void()> body;
     bool ended = false;
@@ -50,11 +50,11 @@ class Fibers {
     void* fake_stack = nullptr;  // AddressSanitizer's
     ExceptionsOfThread exceptions{};
   };
-  static void enter(unsigned high, unsigned low);
+  static void enter(void* self);
   void body_of(Fiber& fiber);
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  ucontext_t caller_{};
+  FiberContext caller_;
   ExceptionsOfThread caller_exceptions_;
   void* caller_fake_stack_ = nullptr;
   const void* caller_stack_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -47,6 +48,21 @@ TEST(Fibers, KeepWhatLiesOnTheirStacks) {
   fibers.run(0);
   fibers.run(0);
   EXPECT_EQ(seen, std::string(100, 'x'));
+}
+
+TEST(Fibers, KeepTheirOwnWayOfRounding) {
+  Fibers fibers;
+  int before = -1, after = -1;
+  fibers.add([&] {
+    std::fesetround(FE_UPWARD);
+    fibers.yield();
+    after = std::fegetround();
+  });
+  fibers.run(0);
+  before = std::fegetround();
+  fibers.run(0);
+  EXPECT_EQ(before, FE_TONEAREST);
+  EXPECT_EQ(after, FE_UPWARD);
 }
 
 TEST(Fibers, WhatABodyThrowsReachesTheCaller) {

@@ -2,10 +2,10 @@
 // resets and silence. It knows no file descriptors; pretended_kernel.h puts these in front of it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +35,7 @@ constexpr unsigned host_of(std::uint32_t address) {
 constexpr unsigned nic_of(std::uint32_t address) {
   return address >> 8 & 0xff;
 }
+inline constexpr std::size_t kNicNumbers = 256;  ///< that an address can name
 
 /// The way between the NICs of one number.
 struct Path {
@@ -50,10 +51,10 @@ struct Pipe {
     std::size_t bytes = 0;
     TimePoint arrives{};
   };
-  std::vector<std::byte> bytes;   ///< written and not yet read; the first `arrived` can be read
-  std::size_t head = 0;           ///< of `bytes` that were read already
-  std::size_t arrived = 0;        ///< bytes from `head` on
-  std::deque<Segment> under_way;  ///< the bytes behind those, in order
+  std::vector<std::byte> bytes;    ///< written and not yet read; the first `arrived` can be read
+  std::size_t head = 0;            ///< of `bytes` that were read already
+  std::size_t arrived = 0;         ///< bytes from `head` on
+  std::vector<Segment> under_way;  ///< the bytes behind those, in order; few
   TimePoint last_arrival{};
   TimePoint sent_since{};        ///< when the oldest segment under way was sent, or an answer came last
   std::optional<TimePoint> end;  ///< when the end of the stream arrives, once all bytes have
@@ -64,10 +65,13 @@ struct Pipe {
   std::size_t unacknowledged() const noexcept { return bytes.size() - head - arrived; }
 };
 
-class Network;
-
 /// One socket of a TCP connection.
 struct Socket {
+  Socket() = default;
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
   enum class State { kFresh, kListening, kConnecting, kConnected, kDead };
   State state = State::kFresh;
   Address own, peer;
@@ -83,7 +87,7 @@ struct Socket {
   std::optional<TimePoint> answered;
   // kConnected, kDead
   std::shared_ptr<Pipe> in, out;
-  std::weak_ptr<Socket> other;
+  Socket* other = nullptr;  ///< the peer's, for as long as that is there
   std::optional<TimePoint> reset_arrives;
   TimePoint keepalive_since{};
   Duration keepalive_idle{}, keepalive_interval{};
@@ -94,7 +98,15 @@ struct Socket {
   // What epoll's edges are counted by.
   std::uint64_t in_edges = 0, out_edges = 0;
   bool full = false;  ///< the last write had no room
+  // Network::settle() passes over a socket that is as it was when it was settled, and for which nothing is
+  // due.
+  bool changed = true;     ///< the socket, or its peer's, since it was settled
+  bool due_is_old = true;  ///< it has changed since `due` was computed
+  TimePoint due{};         ///< when something happens to it by itself
 
+  /// Whoever changes what Network::settle() or next() look at says so. Of its peer's socket they look at the
+  /// state, at what it has written, and at whether it is there.
+  void note_change() noexcept { changed = due_is_old = true; }
   bool readable() const noexcept;
   bool writable() const noexcept;
 };
@@ -104,7 +116,7 @@ class Network {
  public:
   Network(FakeClock& clock, std::mt19937_64& random) : clock_(clock), random_(random) {}
 
-  Path& path(unsigned nic) { return paths_[nic]; }
+  Path& path(unsigned nic) { return paths_.at(nic); }
   void set_silent(unsigned nic, bool silent);
   /// Whether connects to that host are answered by nobody, as a firewall would have it.
   void set_closed(unsigned host, bool closed) {
@@ -140,28 +152,33 @@ class Network {
   /// Lets everything arrive that is due by now.
   void settle();
   /// When something arrives next; nothing where nothing is under way.
-  std::optional<TimePoint> next() const;
-
-  const std::vector<std::shared_ptr<Socket>>& sockets() const noexcept { return sockets_; }
+  std::optional<TimePoint> next();
 
  private:
   void settle(Socket& socket);
   void settle(Socket& reader, Pipe& pipe, const Path& path);
-  void try_connect(const std::shared_ptr<Socket>& socket, TimePoint now);
+  TimePoint due_of(const Socket& socket) const;
+  TimePoint soonest();
+  void try_connect(Socket& socket, TimePoint now);
+  void establish(Socket& connecting, const std::shared_ptr<Socket>& listener, TimePoint now);
   void die(Socket& socket, int error);
+  /// Something has changed that the peer's socket looks at, too.
+  static void note_change(Socket& socket) noexcept {
+    socket.note_change();
+    if (socket.other != nullptr) socket.other->note_change();
+  }
   void send_reset(Socket& to, const Path& path);
-  Path& path_of(const Socket& socket) { return paths_[nic_of(socket.own.host)]; }
-  const Path& path_of(const Socket& socket) const { return paths_.at(nic_of(socket.own.host)); }
+  const Path& path_of(const Socket& socket) const noexcept { return paths_[nic_of(socket.own.host)]; }
 
   FakeClock& clock_;
   std::mt19937_64& random_;
-  std::map<unsigned, Path> paths_;
+  std::array<Path, kNicNumbers> paths_;
   std::map<unsigned, bool> closed_;
   std::map<Address, std::weak_ptr<Socket>> listeners_;
   std::vector<std::shared_ptr<Socket>> sockets_;
   std::uint16_t next_port_ = 30000;
   // settle() has nothing to do before `due_`, unless something has changed.
-  std::optional<TimePoint> due_;
+  TimePoint due_ = TimePoint::max();
   bool changed_ = true;
   TimePoint last_cut_{};
 };

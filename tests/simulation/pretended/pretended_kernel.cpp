@@ -75,10 +75,14 @@ PretendedKernel::File* PretendedKernel::file(int descriptor) noexcept {
   return &files_[at];
 }
 
-std::shared_ptr<Socket> PretendedKernel::stream(int descriptor) noexcept {
+std::shared_ptr<Socket>* PretendedKernel::held_stream(int descriptor) noexcept {
   File* found = file(descriptor);
-  auto* socket = found == nullptr ? nullptr : std::get_if<std::shared_ptr<Socket>>(&found->body);
-  return socket == nullptr ? nullptr : *socket;
+  return found == nullptr ? nullptr : std::get_if<std::shared_ptr<Socket>>(&found->body);
+}
+
+Socket* PretendedKernel::stream(int descriptor) noexcept {
+  const auto* held = held_stream(descriptor);
+  return held == nullptr ? nullptr : held->get();
 }
 
 bool PretendedKernel::fails(Call call) noexcept {
@@ -103,7 +107,7 @@ std::size_t PretendedKernel::some_of(std::size_t bytes) noexcept {
 void PretendedKernel::kill(unsigned host) {
   for (std::size_t i = 3; i < files_.size(); ++i) {
     if (!used_[i] || files_[i].host != host) continue;
-    if (auto* socket = std::get_if<std::shared_ptr<Socket>>(&files_[i].body)) network_.close(*socket);
+    if (auto* socket = std::get_if<std::shared_ptr<Socket>>(&files_[i].body)) close_stream(*socket);
     files_[i].body = std::monostate{};
   }
   killed_[host] = true;
@@ -163,8 +167,8 @@ int PretendedKernel::socket(int, int type, int) noexcept {
 }
 
 int PretendedKernel::bind(int descriptor, const sockaddr* address, socklen_t) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   socket->own = read_address(address);
   // Each host has a loopback network of its own.
   if (is_loopback(socket->own)) socket->own.host = address_of(host_, one_machine_ ? 0 : kLoopbackNic);
@@ -172,21 +176,23 @@ int PretendedKernel::bind(int descriptor, const sockaddr* address, socklen_t) no
 }
 
 int PretendedKernel::listen(int descriptor, int backlog) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
-  if (socket->own.port == 0) socket->own.port = network_.free_port(socket->own.host);
-  return network_.listen(socket, static_cast<std::size_t>(backlog)) ? 0 : failed_with(EADDRINUSE);
+  const auto* held = held_stream(descriptor);
+  if (held == nullptr) return failed_with(EBADF);
+  Address& own = (*held)->own;
+  if (own.port == 0) own.port = network_.free_port(own.host);
+  return network_.listen(*held, static_cast<std::size_t>(backlog)) ? 0 : failed_with(EADDRINUSE);
 }
 
 int PretendedKernel::accept4(int descriptor, sockaddr* address, socklen_t* length, int) noexcept {
-  const auto listener = stream(descriptor);
-  if (!listener) return failed_with(EBADF);
+  Socket* const listener = stream(descriptor);
+  if (listener == nullptr) return failed_with(EBADF);
   network_.settle();
   if (listener->waiting.empty()) return failed_with(EAGAIN);
   if (fails(Call::kAccept)) return -1;
   const auto socket = listener->waiting.front();
   listener->waiting.pop_front();
   socket->open = true;
+  socket->note_change();
   ++moved_[host_];
   if (address != nullptr) write_address(socket->peer, address, length);
   return open(socket);
@@ -200,13 +206,13 @@ int PretendedKernel::connect(int descriptor, const sockaddr* address, socklen_t)
     datagram->own = {address_of(host_, nic_of(to.host)), 1};
     return 0;
   }
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(ENOTSOCK);
+  const auto* held = held_stream(descriptor);
+  if (held == nullptr) return failed_with(ENOTSOCK);
   if (fails(Call::kConnect)) {
-    socket->state = Socket::State::kDead;  // which poll(2) reports at once
+    (*held)->state = Socket::State::kDead;  // which poll(2) reports at once
     return -1;
   }
-  network_.connect(socket, to);
+  network_.connect(*held, to);
   ++moved_[host_];
   return failed_with(EINPROGRESS);
 }
@@ -218,23 +224,23 @@ int PretendedKernel::getsockname(int descriptor, sockaddr* address, socklen_t* l
     write_address(datagram->own, address, length);
     return 0;
   }
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(ENOTSOCK);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(ENOTSOCK);
   write_address(socket->own, address, length);
   return 0;
 }
 
 int PretendedKernel::getpeername(int descriptor, sockaddr* address, socklen_t* length) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   if (socket->state != Socket::State::kConnected) return failed_with(ENOTCONN);
   write_address(socket->peer, address, length);
   return 0;
 }
 
 ssize_t PretendedKernel::write_parts(int descriptor, const iovec* parts, std::size_t count) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   if (fails(Call::kSend, *socket)) return -1;
   network_.settle();
   ssize_t total = 0;
@@ -263,8 +269,8 @@ ssize_t PretendedKernel::write_parts(int descriptor, const iovec* parts, std::si
 
 ssize_t PretendedKernel::read_parts(int descriptor, const iovec* parts, std::size_t count,
                                     bool peek) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   if (fails(Call::kReceive, *socket)) return -1;
   network_.settle();
   ssize_t total = 0;
@@ -304,8 +310,8 @@ ssize_t PretendedKernel::recvmsg(int descriptor, msghdr* message, int flags) noe
 }
 
 int PretendedKernel::shutdown(int descriptor, int how) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   if (socket->state != Socket::State::kConnected) return failed_with(ENOTCONN);
   if (how != SHUT_RD) network_.shut_write(*socket);
   if (how != SHUT_WR) {
@@ -316,8 +322,8 @@ int PretendedKernel::shutdown(int descriptor, int how) noexcept {
 }
 
 int PretendedKernel::unacknowledged(int descriptor, int* bytes) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   network_.settle();
   *bytes = 0;
   if (socket->state == Socket::State::kConnected) {
@@ -328,11 +334,18 @@ int PretendedKernel::unacknowledged(int descriptor, int* bytes) noexcept {
 }
 
 int PretendedKernel::unread(int descriptor, int* bytes) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   network_.settle();
   *bytes = socket->in ? static_cast<int>(socket->in->arrived) : 0;
   return 0;
+}
+
+void PretendedKernel::close_stream(const std::shared_ptr<Socket>& socket) {
+  for (File& one : files_)
+    if (auto* epoll = std::get_if<Epoll>(&one.body))
+      std::erase_if(epoll->watched, [&](const Watched& each) { return each.socket == socket.get(); });
+  network_.close(socket);
 }
 
 int PretendedKernel::close(int descriptor) noexcept {
@@ -340,7 +353,7 @@ int PretendedKernel::close(int descriptor) noexcept {
   if (descriptor < 3 || at >= files_.size() || !used_[at]) return failed_with(EBADF);
   Body body = std::exchange(files_[at].body, std::monostate{});
   used_[at] = false;
-  if (auto* socket = std::get_if<std::shared_ptr<Socket>>(&body)) network_.close(*socket);
+  if (auto* socket = std::get_if<std::shared_ptr<Socket>>(&body)) close_stream(*socket);
   return 0;
 }
 

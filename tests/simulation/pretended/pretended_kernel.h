@@ -157,7 +157,7 @@ class PretendedKernel final : public transport::Kernel {
   };
   struct Watched {
     int descriptor = -1;
-    std::weak_ptr<Socket> socket;
+    Socket* socket = nullptr;  // open: who closes it takes it out
     std::uint32_t events = 0;
     std::uint64_t data = 0, in_seen = 0, out_seen = 0;
   };
@@ -181,7 +181,8 @@ class PretendedKernel final : public transport::Kernel {
   static const char* kind_of(const Body& body) noexcept;
   int open(Body body);
   File* file(int descriptor) noexcept;
-  std::shared_ptr<Socket> stream(int descriptor) noexcept;
+  std::shared_ptr<Socket>* held_stream(int descriptor) noexcept;
+  Socket* stream(int descriptor) noexcept;
   bool fails(Call call) noexcept;
   bool fails(Call call, const Socket& socket) noexcept;
   static pid_t new_processes() noexcept;
@@ -194,7 +195,9 @@ class PretendedKernel final : public transport::Kernel {
   std::uint32_t events_of(const Socket& socket) const noexcept;
   void give_way() noexcept;
   short ready_events(int descriptor, short wanted) noexcept;
-  std::size_t collect(Epoll& epoll, epoll_event* events, std::size_t most, bool take) noexcept;
+  void close_stream(const std::shared_ptr<Socket>& socket);
+  std::uint32_t news_of(const Watched& one) const noexcept;
+  bool has_news(const Epoll& epoll) noexcept;
   ssize_t write_parts(int socket, const iovec* parts, std::size_t count) noexcept;
   ssize_t read_parts(int socket, const iovec* parts, std::size_t count, bool peek) noexcept;
 
@@ -204,8 +207,9 @@ class PretendedKernel final : public transport::Kernel {
   Sleep sleep_;
   std::vector<File> files_ = std::vector<File>(3);  // 0 to 2 are never given out
   std::vector<bool> used_ = std::vector<bool>(3, true);
+  std::vector<std::size_t> order_;  // of what epoll_wait looks at
   std::map<std::pair<unsigned, Call>, std::pair<int, int>> injected_;
-  std::vector<bool> killed_ = std::vector<bool>(16, false);
+  std::array<bool, 16> killed_{};
   unsigned host_ = 0, short_one_in_ = 0;
   bool loses_bytes_ = false, loses_lone_bytes_ = false, one_machine_ = false;
   const pid_t first_process_ = new_processes();

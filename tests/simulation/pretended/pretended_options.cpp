@@ -16,10 +16,11 @@ using std::chrono::seconds;
 
 int PretendedKernel::setsockopt(int descriptor, int level, int name, const void* value,
                                 socklen_t length) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   int number = 0;
   std::memcpy(&number, value, std::min<std::size_t>(length, sizeof number));
+  socket->note_change();
   if (level == SOL_SOCKET && name == SO_LINGER) {
     ::linger given{};
     std::memcpy(&given, value, std::min<std::size_t>(length, sizeof given));
@@ -39,8 +40,8 @@ int PretendedKernel::setsockopt(int descriptor, int level, int name, const void*
 
 int PretendedKernel::getsockopt(int descriptor, int level, int name, void* value,
                                 socklen_t* length) noexcept {
-  const auto socket = stream(descriptor);
-  if (!socket) return failed_with(EBADF);
+  Socket* const socket = stream(descriptor);
+  if (socket == nullptr) return failed_with(EBADF);
   network_.settle();
   if (level == SOL_SOCKET && name == SO_ERROR) {
     const int error = network_.take_error(*socket);

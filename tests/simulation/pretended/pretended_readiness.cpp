@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 
 #include "tests/simulation/pretended/pretended_kernel.h"
 
@@ -18,9 +19,9 @@ int PretendedKernel::epoll_ctl(int descriptor, int operation, int of, epoll_even
   File* found = file(descriptor);
   auto* epoll = found == nullptr ? nullptr : std::get_if<Epoll>(&found->body);
   if (epoll == nullptr) return failed_with(EBADF);
-  const auto socket = stream(of);
-  if (!socket) return failed_with(EBADF);
-  const auto same = [&](const Watched& one) { return one.descriptor == of && one.socket.lock() == socket; };
+  Socket* const socket = stream(of);
+  if (socket == nullptr) return failed_with(EBADF);
+  const auto same = [&](const Watched& one) { return one.descriptor == of && one.socket == socket; };
   const auto known = std::ranges::find_if(epoll->watched, same);
   if (operation == EPOLL_CTL_DEL) {
     if (known == epoll->watched.end()) return failed_with(ENOENT);
@@ -28,8 +29,7 @@ int PretendedKernel::epoll_ctl(int descriptor, int operation, int of, epoll_even
     return 0;
   }
   // A stream that cannot be watched is given up by its end.
-  const auto watched = stream(of);
-  if (watched ? fails(Call::kEpollControl, *watched) : fails(Call::kEpollControl)) return -1;
+  if (fails(Call::kEpollControl, *socket)) return -1;
   if (known != epoll->watched.end()) return failed_with(EEXIST);
   // What is there already counts as new.
   epoll->watched.push_back({of, socket, event->events, event->data.u64, 0, 0});
@@ -47,46 +47,46 @@ std::uint32_t PretendedKernel::events_of(const Socket& socket) const noexcept {
   return events;
 }
 
-std::size_t PretendedKernel::collect(Epoll& epoll, epoll_event* events, std::size_t most,
-                                     bool take) noexcept {
+/// What epoll would tell of a socket; nothing where that was told, and edges are wanted.
+std::uint32_t PretendedKernel::news_of(const Watched& one) const noexcept {
+  const Socket& socket = *one.socket;
+  const bool edges = (one.events & EPOLLET) != 0;
+  if (edges && socket.in_edges == one.in_seen && socket.out_edges == one.out_seen) return 0;
+  const std::uint32_t now = events_of(socket) & (one.events | EPOLLHUP | EPOLLERR);
+  if (!edges) return now;
+  // An edge reports all that is the case.
+  const bool edge = (socket.in_edges != one.in_seen && (now & ~std::uint32_t{EPOLLOUT}) != 0) ||
+                    (socket.out_edges != one.out_seen && (now & EPOLLOUT) != 0);
+  return edge ? now : 0;
+}
+
+bool PretendedKernel::has_news(const Epoll& epoll) noexcept {
   network_.settle();
-  std::erase_if(epoll.watched, [](const Watched& one) {
-    const auto socket = one.socket.lock();
-    return !socket || !socket->open;
-  });
-  std::size_t count = 0;
-  // Sockets become ready in no order that a program may rely on.
-  std::vector<std::size_t> order(epoll.watched.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (take) std::ranges::shuffle(order, random_);
-  for (const std::size_t i : order) {
-    Watched& one = epoll.watched[i];
-    const auto socket = one.socket.lock();
-    std::uint32_t now = events_of(*socket) & (one.events | EPOLLHUP | EPOLLERR);
-    if ((one.events & EPOLLET) != 0) {
-      // An edge reports all that is the case.
-      const bool edge = (socket->in_edges != one.in_seen && (now & ~std::uint32_t{EPOLLOUT}) != 0) ||
-                        (socket->out_edges != one.out_seen && (now & EPOLLOUT) != 0);
-      if (!edge) now = 0;
-    }
-    if (now == 0) continue;
-    if (count == most) break;
-    if (take) {
-      one.in_seen = socket->in_edges;
-      one.out_seen = socket->out_edges;
-      events[count].events = now;
-      events[count].data.u64 = one.data;
-    }
-    ++count;
-  }
-  return count;
+  return std::ranges::any_of(epoll.watched, [this](const Watched& one) { return news_of(one) != 0; });
 }
 
 int PretendedKernel::epoll_wait(int descriptor, epoll_event* events, int most, int) noexcept {
   File* found = file(descriptor);
   auto* epoll = found == nullptr ? nullptr : std::get_if<Epoll>(&found->body);
   if (epoll == nullptr) return failed_with(EBADF);
-  return static_cast<int>(collect(*epoll, events, static_cast<std::size_t>(most), true));
+  network_.settle();
+  // Sockets become ready in no order that a program may rely on.
+  order_.resize(epoll->watched.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::shuffle(order_, random_);
+  int count = 0;
+  for (const std::size_t i : order_) {
+    Watched& one = epoll->watched[i];
+    const std::uint32_t now = news_of(one);
+    if (now == 0) continue;
+    if (count == most) break;
+    one.in_seen = one.socket->in_edges;
+    one.out_seen = one.socket->out_edges;
+    events[count].events = now;
+    events[count].data.u64 = one.data;
+    ++count;
+  }
+  return count;
 }
 
 short PretendedKernel::ready_events(int descriptor, short wanted) noexcept {
@@ -98,11 +98,11 @@ short PretendedKernel::ready_events(int descriptor, short wanted) noexcept {
   if (auto* event = std::get_if<Event>(&found->body))
     return event->count != 0 ? static_cast<short>(wanted & POLLIN) : 0;
   if (auto* epoll = std::get_if<Epoll>(&found->body))
-    return collect(*epoll, nullptr, 1, false) != 0 ? static_cast<short>(wanted & POLLIN) : 0;
-  const auto socket = stream(descriptor);
-  if (!socket) return 0;
+    return has_news(*epoll) ? static_cast<short>(wanted & POLLIN) : 0;
+  const auto* socket = std::get_if<std::shared_ptr<Socket>>(&found->body);
+  if (socket == nullptr) return 0;
   network_.settle();
-  const std::uint32_t now = events_of(*socket);
+  const std::uint32_t now = events_of(**socket);
   short events = 0;
   if ((now & EPOLLIN) != 0) events |= POLLIN;
   if ((now & EPOLLOUT) != 0) events |= POLLOUT;

@@ -314,6 +314,7 @@ class CollectiveRun {
         std::ranges::any_of(ranks_, [](const RankProcess& rank) { return !rank.failed.empty(); });
     verdict_.messages = messages_;
     verdict_.turns = world_.turns();
+    verdict_.course = world_.course();
     verdict_.seconds = world_.elapsed();
     return verdict_;
   }

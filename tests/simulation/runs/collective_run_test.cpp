@@ -31,6 +31,7 @@ TEST_P(CollectiveRuns, ASeedTakesTheSameTurnsEachTime) {
     const CollectivePlan plan = draw_collective_plan(seed, GetParam());
     const Verdict one = run_collectives(plan), again = run_collectives(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
+    EXPECT_EQ(one.course, again.course) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;
     EXPECT_EQ(one.wrong, "") << seed;
   }

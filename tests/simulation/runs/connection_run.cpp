@@ -81,6 +81,7 @@ class Run {
       verdict.failed |= !facts.ends[host].error.empty();
     }
     verdict.turns = world_.turns();
+    verdict.course = world_.course();
     verdict.seconds = world_.elapsed();
     return verdict;
   }

@@ -16,6 +16,7 @@ TEST_P(ConnectionRuns, ASeedTakesTheSameTurnsEachTime) {
     const Plan plan = draw_plan(seed, GetParam());
     const Verdict one = run_connection(plan), again = run_connection(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
+    EXPECT_EQ(one.course, again.course) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;
     EXPECT_EQ(one.messages, again.messages) << seed;
     EXPECT_EQ(one.wrong, "") << seed;

@@ -105,6 +105,7 @@ class PluginRun {
     }
     verdict_.connected = connected;
     verdict_.turns = world_.turns();
+    verdict_.course = world_.course();
     verdict_.seconds = world_.elapsed();
     return verdict_;
   }

@@ -14,6 +14,7 @@ TEST_P(PluginRuns, ASeedTakesTheSameTurnsEachTime) {
     const PluginPlan plan = draw_plugin_plan(seed, GetParam());
     const Verdict one = run_plugin(plan), again = run_plugin(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
+    EXPECT_EQ(one.course, again.course) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;
     EXPECT_EQ(one.messages, again.messages) << seed;
     EXPECT_EQ(one.wrong, "") << seed;

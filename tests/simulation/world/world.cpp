@@ -1,6 +1,7 @@
 #include "tests/simulation/world/world.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/format.h"
@@ -48,7 +49,7 @@ void World::between_accesses() noexcept {
   const unsigned host = actors_[fibers_.current()].host;
   const std::uint64_t step = ++steps_[host];
   bool struck = false;
-  for (const Fault& fault : std::vector<Fault>(faults_at_step_)) {
+  for (const Fault& fault : faults_at_step_) {
     if (fault.host != host || fault.step != step) continue;
     strike(fault);
     struck = true;
@@ -56,7 +57,9 @@ void World::between_accesses() noexcept {
   if (!struck && (plan_.yield_one_in == 0 || random_() % plan_.yield_one_in != 0)) return;
   const std::size_t actor = fibers_.current();
   actors_[actor].at_step = true;
+  ++at_step_[host];
   fibers_.yield();
+  --at_step_[host];
   actors_[actor].at_step = false;
 }
 
@@ -109,13 +112,11 @@ bool World::can_run(std::size_t index) {
   const Actor& actor = actors_[index];
   if (fibers_.ended(index) || stopped_until_[actor.host] > clock_.now()) return false;
   // All threads are one, so that another actor of the process would wait for its lock for ever.
-  if (!actor.at_step &&
-      std::ranges::any_of(actors_, [&](const Actor& one) { return one.at_step && one.host == actor.host; }))
-    return false;
+  if (!actor.at_step && at_step_[actor.host] != 0) return false;
   return !actor.until || *actor.until <= clock_.now() || kernel_.ready(actor.handles);
 }
 
-std::optional<TimePoint> World::next_time() const {
+std::optional<TimePoint> World::next_time() {
   std::optional<TimePoint> soonest;
   const TimePoint now = clock_.now();
   auto note = [&](std::optional<TimePoint> at) {
@@ -248,7 +249,10 @@ std::string World::run(Duration limit) {
     kernel_.set_host(actors_[chosen].host);
     ++turns_;
     fibers_.run(chosen);
-    clock_.advance(microseconds(random_() % 20));
+    const std::uint64_t drawn = random_();
+    clock_.advance(microseconds(drawn % 20));
+    const auto now = static_cast<std::uint64_t>(clock_.now().time_since_epoch().count());
+    course_ = std::rotl(course_, 7) * 0x9e3779b97f4a7c15U + (drawn ^ chosen ^ now << 8);
   }
 }
 

@@ -54,6 +54,8 @@ class World final : public transport::shm::Steps {
   /// Virtual time that has passed.
   double elapsed() const noexcept { return to_seconds(clock_.now() - kBegin); }
   std::uint64_t turns() const noexcept { return turns_; }
+  /// A checksum of who ran at which time, and of which random numbers were drawn.
+  std::uint64_t course() const noexcept { return course_; }
 
  private:
   static constexpr TimePoint kBegin{std::chrono::seconds(1000)};
@@ -70,7 +72,7 @@ class World final : public transport::shm::Steps {
   void add_fault(Fault fault);
   void strike_due();
   bool can_run(std::size_t actor);
-  std::optional<TimePoint> next_time() const;
+  std::optional<TimePoint> next_time();
 
   const Plan& plan_;
   FakeClock clock_;
@@ -83,6 +85,7 @@ class World final : public transport::shm::Steps {
   std::vector<Fault> faults_at_closing_;  // those that wait for it
   std::vector<Fault> faults_at_step_;     // those that wait for their host's step
   std::uint64_t steps_[16]{};             // of each host
+  unsigned at_step_[16]{};                // actors of each host that stand at one
   std::optional<transport::shm::StepsInPlace> steps_in_place_;
   struct Ending {
     TimePoint at;
@@ -94,7 +97,7 @@ class World final : public transport::shm::Steps {
   std::optional<TimePoint> terminal_;
   bool cut_for_good_ = false, gives_up_[2]{};
   TimePoint last_silence_{};
-  std::uint64_t turns_ = 0;
+  std::uint64_t turns_ = 0, course_ = 0;
   bool log_ = false;
 };
 
