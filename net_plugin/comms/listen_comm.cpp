@@ -1,6 +1,21 @@
 #include "net_plugin/comms/listen_comm.h"
 
+#include <limits>
+
+#include "base/error.h"
+
 namespace tombolo::net_plugin {
+
+int checked_traffic_class(int traffic_class) {
+  constexpr int kNotSet = std::numeric_limits<int>::min();
+  if (traffic_class == kNotSet) return abi::NCCL_NET_TRAFFIC_CLASS_UNDEF;
+  if (traffic_class != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF && (traffic_class < 0 || traffic_class > 255)) {
+    fail(Cause::kInvalidUsage,
+         "the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to 255",
+         traffic_class);
+  }
+  return traffic_class;
+}
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,

@@ -13,6 +13,11 @@
 
 namespace tombolo::net_plugin {
 
+/// What NCCL hands over of ncclConfig_t's trafficClass, which is what its user wrote: 0 to 255, or
+/// NCCL_NET_TRAFFIC_CLASS_UNDEF for none. NCCL's own word for a member that is not set, INT_MIN, becomes
+/// that. Throws kInvalidUsage for others.
+int checked_traffic_class(int traffic_class);
+
 /// Makes a router for one listener, or for one connection to it, because every listener has a secret of its
 /// own.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,

@@ -66,6 +66,7 @@ class PretendedNics {
     ibv_qp_cap room{};
     std::uint32_t peer = 0, used = 0, unsignaled = 0;
     unsigned access = 0;
+    int traffic_class = -1;  // until it has a peer
     std::deque<Send> sends;
     std::deque<Receive> receives;
   };

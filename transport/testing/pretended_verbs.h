@@ -201,6 +201,14 @@ class PretendedVerbs : private PretendedNics {
     const std::lock_guard lock(lock_);
     return memories_.size();
   }
+  /// Of every queue pair that has a peer, by the name of its device.
+  std::multiset<std::pair<std::string, int>> traffic_classes() {
+    const std::lock_guard lock(lock_);
+    std::multiset<std::pair<std::string, int>> all;
+    for (const auto& [number, pair] : pairs_)
+      if (pair->traffic_class != -1) all.emplace(pair->context->device->name, pair->traffic_class);
+    return all;
+  }
   /// RDMA READs that were carried out.
   std::size_t reads() {
     const std::lock_guard lock(lock_);
@@ -394,6 +402,7 @@ class PretendedVerbs : private PretendedNics {
     pair->state = attributes->qp_state;
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair->access = attributes->qp_access_flags;
     if ((mask & IBV_QP_DEST_QPN) != 0) pair->peer = attributes->dest_qp_num;
+    if ((mask & IBV_QP_AV) != 0) pair->traffic_class = attributes->ah_attr.grh.traffic_class;
     return 0;
   }
   static int destroy_qp(ibv_qp* plain) {
