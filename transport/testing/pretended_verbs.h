@@ -123,6 +123,12 @@ class PretendedVerbs : private PretendedNics {
     const std::lock_guard lock(lock_);
     faults_.refuse(function, error, after);
   }
+  /// How the NICs read and write memory that the processor does not reach; null: there is none. Called with a
+  /// lock held.
+  void set_bus(std::function<void(std::byte* to, const std::byte* from, std::size_t bytes)> bus) {
+    const std::lock_guard lock(lock_);
+    bus_ = std::move(bus);
+  }
   /// Whether all refusals have come to pass.
   bool refused_all() {
     const std::lock_guard lock(lock_);
