@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include "net_plugin/comms/context.h"
+#include "net_plugin/entry_points.h"
 #include "net_plugin/gpu/leg_staging.h"
 #include "net_plugin/testing/random_traffic.h"
 #include "transport/rdma/device.h"
@@ -306,6 +308,84 @@ TEST_F(GpuFailover, AFlushThatCudaRefusesFailsTheConnection) {
   }
   pair_ = {};
   cuda().fail_with(0);
+}
+
+/// Communicators of two hosts, by what NCCL calls, whose one RDMA NIC reaches GPU memory.
+class GpuFailoverOfComms : public GpuFailover {
+ protected:
+  std::shared_ptr<Node> node(const std::string& host, GpuMode mode) {
+    auto made = std::make_shared<Node>();
+    made->router = options(host, 1, Directions::kBoth, nullptr);
+    made->devices = std::make_unique<DeviceList>(make_devices(made->router.host, DeviceMode::kMerged));
+    made->deadline = std::chrono::seconds(60);
+    made->gpu = std::make_shared<Support>(
+        GpuOptions{.mode = mode}, CudaFunctions::load(nullptr),
+        std::map<std::string, NicReach>{{"rail0", {GpuReach::kDirect, true, true, {}}}});
+    return made;
+  }
+  /// One message of GPU memory after another, whose NICs die behind the first. What the second one ends with.
+  abi::ncclResult_t second_message(GpuMode mode) {
+    start({.seed = test_seed()});
+    Context from(node("left", mode), book_.of("left")), to(node("right", mode), book_.of("right"));
+    const auto listener = to.listen(0);
+    const HandleBytes handle = listener->handle();
+    std::unique_ptr<Comm> send, receive;
+    for (auto deadline = soon(); !(send && receive) && !deadline.passed();) {
+      if (!send) send = from.connect(0, handle);
+      if (!receive) receive = listener->accept();
+    }
+    constexpr std::size_t kBytes = 2 * kPieceBytes + 3;
+    std::byte *source = cuda().allocate(kBytes), *target = cuda().allocate(kBytes);
+    void *of_source = nullptr, *of_target = nullptr;
+    EXPECT_EQ(entry::register_memory(send.get(), source, kBytes, abi::NCCL_PTR_CUDA, &of_source),
+              abi::ncclSuccess);
+    EXPECT_EQ(entry::register_memory(receive.get(), target, kBytes, abi::NCCL_PTR_CUDA, &of_target),
+              abi::ncclSuccess);
+    abi::ncclResult_t result = abi::ncclSuccess;
+    for (const bool dead : {false, true}) {
+      if (dead) verbs_.set_link(kLeft, false);
+      cuda().forbid_making(true);
+      const auto bytes = data(kBytes, dead ? 1 : 2);
+      cuda().write(source, bytes);
+      void *sent = nullptr, *received = nullptr, *into = target;
+      const std::size_t room = kBytes;
+      const int tag = 0;
+      result = entry::receive(receive.get(), 1, &into, &room, &tag, &of_target, nullptr, &received);
+      if (result == abi::ncclSuccess)
+        result = entry::send(send.get(), source, kBytes, tag, of_source, nullptr, &sent);
+      int done[2] = {};
+      for (auto deadline = soon(); result == abi::ncclSuccess && done[0] + done[1] < 2;) {
+        if (done[0] == 0) result = entry::test(sent, &done[0], nullptr);
+        if (result == abi::ncclSuccess && done[1] == 0) result = entry::test(received, &done[1], nullptr);
+        if (deadline.passed()) return abi::ncclInternalError;
+      }
+      if (result != abi::ncclSuccess) break;
+      int size = static_cast<int>(kBytes), flushed = 0;
+      void* flush = nullptr;
+      EXPECT_EQ(entry::flush(receive.get(), 1, &into, &size, &of_target, &flush), abi::ncclSuccess);
+      for (auto deadline = soon(); flush != nullptr && flushed == 0 && !deadline.passed();)
+        EXPECT_EQ(entry::test(flush, &flushed, nullptr), abi::ncclSuccess);
+      EXPECT_TRUE(cuda().read(target, kBytes) == bytes);
+    }
+    cuda().forbid_making(false);
+    EXPECT_EQ(entry::deregister_memory(send.get(), of_source), abi::ncclSuccess);
+    EXPECT_EQ(entry::deregister_memory(receive.get(), of_target), abi::ncclSuccess);
+    cuda().release(source);
+    cuda().release(target);
+    return result;
+  }
+};
+
+TEST_F(GpuFailoverOfComms, GoOnStaged) {
+  EXPECT_EQ(second_message(GpuMode::kAuto), abi::ncclSuccess);
+  EXPECT_NE(book_.text().find("goes on over tcp"), std::string::npos);
+  EXPECT_GT(cuda().copies(), 0U);
+}
+
+TEST_F(GpuFailoverOfComms, FailWhereNothingMayBeStaged) {
+  EXPECT_NE(second_message(GpuMode::kDirect), abi::ncclSuccess);
+  EXPECT_EQ(book_.text().find("goes on over"), std::string::npos);
+  EXPECT_EQ(cuda().copies(), 0U);
 }
 
 }  // namespace

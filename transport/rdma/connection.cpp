@@ -116,7 +116,7 @@ Request* RdmaConnection::post_flush(std::span<const std::byte> data, Memory* mem
   if (flush == nullptr && flusher->problem().empty()) {
     fail_with(Cause::kSystem, "too many flushes are under way");
   } else if (flush == nullptr) {
-    leave_path(Cause::kSystem, flusher->problem());
+    fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
   }
   return flush;
 }
@@ -125,7 +125,7 @@ bool RdmaConnection::poll_flushes() noexcept {
   Flusher* flusher = flushes_.load(std::memory_order_acquire);
   if (flusher == nullptr || flusher->idle()) return false;
   const bool moved = flusher->poll();
-  if (!flusher->problem().empty()) leave_path(Cause::kSystem, flusher->problem());
+  if (!flusher->problem().empty()) fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
   return moved;
 }
 
