@@ -34,6 +34,9 @@ class Resumable {
   /// Notes which of them have failed at the peer's end: bit i stands for the i-th.
   virtual void peer_says_failed(std::uint64_t pairs) noexcept = 0;
 
+  /// GPU memory that is registered no longer makes a failure of the way one of the connection.
+  virtual void let_gpu_memory_move() noexcept {}
+
   /// Ends the connection; error() is set afterwards. Until then what is not done stays pending, also where
   /// path_failed(). All that the NICs had received by then is delivered:
   /// test() answers kDone for such a receive, and kFailed for others, into which nothing is written any more.

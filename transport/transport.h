@@ -75,6 +75,8 @@ struct Route {
   std::string peer_address;
   bool emulated = false;  ///< the NIC kind is only declared by a cluster file; the bytes go over TCP
   std::string reason;     ///< why this, and why not the better ones
+  /// Its NICs read and write GPU memory that is registered with it, where the hosts let them.
+  bool reaches_gpu_memory = false;
   /// Both ends take its messages on over another way once this one fails (resumable.h).
   bool resumable = false;
   /// Connecting end, where resumable: the listener to which the peer's host is asked for that way; 0: the

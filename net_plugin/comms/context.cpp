@@ -14,16 +14,6 @@ std::uint32_t random_comm() {
   return number & LaneLabel::kMostComm;
 }
 
-/// NCCL hands through what the user wrote.
-int checked(int traffic_class) {
-  if (traffic_class != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF && (traffic_class < 0 || traffic_class > 255)) {
-    fail(Cause::kInvalidUsage,
-         "the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to 255",
-         traffic_class);
-  }
-  return traffic_class;
-}
-
 /// Dials further lanes of a comm where its first connection went.
 class PeerDialer final : public LaneDialer {
  public:
@@ -54,7 +44,7 @@ class PeerDialer final : public LaneDialer {
 }  // namespace
 
 Context::Context(std::shared_ptr<const Node> node, Log log, int traffic_class)
-    : node_(std::move(node)), log_(std::move(log)), traffic_class_(checked(traffic_class)) {}
+    : node_(std::move(node)), log_(std::move(log)), traffic_class_(checked_traffic_class(traffic_class)) {}
 
 const NetDevice& Context::device(int index) const {
   return node_->devices->at(index);
@@ -103,7 +93,8 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
   attempt.legs = std::make_shared<const Legs>(node_->gpu, gpu::Directions::kSend,
                                               node_->gpu->wants_staging(device(device_index).host.nics),
                                               handle.stages, node_->router.overlong, log_);
-  attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
+  attempt.router = make_router(*node_, device(device_index), handle.secret, log_,
+                               checked_traffic_class(traffic_class), attempt.legs->further_legs());
   // Inside a host no NIC is needed.
   if (!handle.more_nics ||
       handle.endpoint.host_id == transport::fabric_hash(node_->devices->at(0).host.name)) {

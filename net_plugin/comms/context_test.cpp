@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -257,7 +258,8 @@ TEST_F(NetContext, ATrafficClassThatIsNoneIsRefused) {
                     "255",
                     traffic_class));
   }
-  for (const int traffic_class : {-1, 0, 255}) EXPECT_NO_THROW(Context(node_, log(), traffic_class));
+  for (const int traffic_class : {std::numeric_limits<int>::min(), -1, 0, 255})
+    EXPECT_NO_THROW(Context(node_, log(), traffic_class));
 }
 
 // Whoever has the port but not the handle gets nothing.

@@ -11,7 +11,7 @@ namespace tombolo::net_plugin {
 namespace {
 
 constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::byte{'B'}, std::byte{'L'}};
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;  // since further legs stage
 constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kFileAt = 7, kSecretAt = 8;
 constexpr std::byte kStages{1}, kMoreNics{2}, kGroups{4}, kTunes{8}, kTunerMode{0x30};
 constexpr int kTunerModeShift = 4;

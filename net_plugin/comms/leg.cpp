@@ -1,5 +1,7 @@
 #include "net_plugin/comms/leg.h"
 
+#include "net_plugin/gpu/leg_staging.h"
+
 namespace tombolo::net_plugin {
 namespace {
 
@@ -19,10 +21,18 @@ class LegConnecting final : public transport::Connecting {
 
 }  // namespace
 
+transport::GpuStagingMaker Legs::further_legs() const {
+  return [legs = *this](std::uint64_t label) -> std::unique_ptr<transport::GpuStaging> {
+    if (!legs.stages(label)) return nullptr;
+    return std::make_unique<gpu::LegStaging>(legs.support_->staging(), legs.directions_, legs.log_,
+                                             legs.overlong_);
+  };
+}
+
 std::unique_ptr<transport::Connection> Legs::leg(std::unique_ptr<transport::Connection> connection) const {
   if (!connection) return connection;
-  const bool stages = wants_ || peer_wants_ || (connection->label() & kLabelStages) != 0;
-  if (!stages || connection->route().transport == "rdma") return connection;
+  // What began over RDMA stages its further legs itself.
+  if (!stages(connection->label()) || connection->route().reaches_gpu_memory) return connection;
   log_.info("the {} connection to {} stages GPU memory through host memory, by pieces of {} bytes",
             connection->route().transport, connection->route().peer_host, gpu::kPieceBytes);
   return std::make_unique<gpu::StagedConnection>(std::move(connection), directions_, support_->staging(),

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "net_plugin/gpu/staged_connection.h"
 #include "net_plugin/gpu/support.h"
+#include "transport/gpu_staging.h"
 #include "transport/transport.h"
 
 namespace tombolo::net_plugin {
@@ -36,12 +37,20 @@ class Legs {
   /// What a connecting end adds to its label.
   std::uint64_t label() const noexcept { return wants_ ? kLabelStages : 0; }
 
+  /// For connections over NICs that may go on over other ways: RouterOptions::gpu_staging.
+  transport::GpuStagingMaker further_legs() const;
+
   /// Throws where memory for staging cannot be had. Null stays null.
   std::unique_ptr<transport::Connection> leg(std::unique_ptr<transport::Connection> connection) const;
   /// One whose connection is a leg.
   std::unique_ptr<transport::Connecting> leg(std::unique_ptr<transport::Connecting> connecting) const;
 
  private:
+  /// Whether a connection of that label stages where its transport reaches host memory alone.
+  bool stages(std::uint64_t label) const noexcept {
+    return wants_ || peer_wants_ || (label & kLabelStages) != 0;
+  }
+
   std::shared_ptr<gpu::Support> support_;
   gpu::Directions directions_;
   bool wants_, peer_wants_;

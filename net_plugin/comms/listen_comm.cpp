@@ -1,19 +1,35 @@
 #include "net_plugin/comms/listen_comm.h"
 
+#include <limits>
+
+#include "base/error.h"
+
 namespace tombolo::net_plugin {
+
+int checked_traffic_class(int traffic_class) {
+  constexpr int kNotSet = std::numeric_limits<int>::min();
+  if (traffic_class == kNotSet) return abi::NCCL_NET_TRAFFIC_CLASS_UNDEF;
+  if (traffic_class != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF && (traffic_class < 0 || traffic_class > 255)) {
+    fail(Cause::kInvalidUsage,
+         "the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to 255",
+         traffic_class);
+  }
+  return traffic_class;
+}
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,
-                                               int traffic_class) {
+                                               int traffic_class, transport::GpuStagingMaker further_legs) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
   options.standby = device.standby;
-  // The processor cannot copy a small message from or to the GPU's memory, and no other way than the NIC's
-  // own reaches that memory.
+  // The processor cannot copy a small message from or to the GPU's memory; and no way but the NICs' reaches
+  // that memory where nothing may be staged.
   if (node.gpu->promise(device.host.nics).direct) {
     options.rdma.eager_bytes = 0;
-    options.failover = false;
+    options.failover &= further_legs != nullptr && node.gpu->wants_staging(device.host.nics);
   }
+  options.gpu_staging = std::move(further_legs);
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;
@@ -46,7 +62,8 @@ ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int t
       stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class))) {}
+      door_(std::make_shared<Door>(
+          make_router(node, device, secret_, log_, traffic_class, legs_.further_legs()))) {}
 
 ListenComm::~ListenComm() {
   door_->close();

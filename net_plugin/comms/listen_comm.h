@@ -13,11 +13,18 @@
 
 namespace tombolo::net_plugin {
 
+/// What NCCL hands over of ncclConfig_t's trafficClass, which is what its user wrote: 0 to 255, or
+/// NCCL_NET_TRAFFIC_CLASS_UNDEF for none. NCCL's own word for a member that is not set, INT_MIN, becomes
+/// that. Throws kInvalidUsage for others.
+int checked_traffic_class(int traffic_class);
+
 /// Makes a router for one listener, or for one connection to it, because every listener has a secret of its
-/// own.
+/// own. `further_legs`: Legs::further_legs(); null: connections over NICs that reach GPU memory fail with
+/// those.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,
-                                               int traffic_class);
+                                               int traffic_class,
+                                               transport::GpuStagingMaker further_legs = {});
 
 /// Used by one thread at a time. Comms that it accepted may outlive it.
 class ListenComm {

@@ -23,7 +23,7 @@ inline constexpr std::size_t kPieceBytes = std::size_t{17} * 8192;
 struct Piece {
   std::byte* data = nullptr;
   Copy copy;
-  const void* owner = nullptr;  ///< the connection that reserved it; null: anybody's
+  const void* owner = nullptr;  ///< who reserved it; null: anybody's
   Piece* next = nullptr;        ///< in a list of free ones
 };
 

@@ -24,28 +24,51 @@ void StagedConnection::Queue::push(Message* message) noexcept {
   last = message;
 }
 
+OwnPieces::OwnPieces(std::shared_ptr<Staging> staging, std::size_t of_sends, std::size_t of_receives)
+    : staging_(std::move(staging)) {
+  FreePieces all;
+  staging_->pool().reserve(staging_->some_gpu(), of_sends + of_receives, this, all);
+  for (std::size_t i = 0; i < of_sends + of_receives; ++i) (i < of_sends ? sends : receives).put(all.take());
+}
+
+OwnPieces::~OwnPieces() {
+  for (FreePieces* own : {&sends, &receives})
+    while (Piece* piece = own->take()) staging_->pool().unreserve(piece);
+}
+
 StagedConnection::StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
                                    std::shared_ptr<Staging> staging, Log log, transport::Overlong overlong)
+    : StagedConnection(
+          std::move(beneath), directions,
+          std::make_shared<OwnPieces>(staging, directions != Directions::kReceive ? kOwnPieces : 0,
+                                      directions != Directions::kSend ? kOwnPieces : 0),
+          staging, std::move(log), overlong) {}
+
+StagedConnection::StagedConnection(std::unique_ptr<transport::Connection> beneath,
+                                   std::shared_ptr<OwnPieces> own, std::shared_ptr<Staging> staging, Log log,
+                                   transport::Overlong overlong)
+    : StagedConnection(std::move(beneath), Directions::kBoth, std::move(own), std::move(staging),
+                       std::move(log), overlong) {}
+
+StagedConnection::StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
+                                   std::shared_ptr<OwnPieces> own, std::shared_ptr<Staging> staging, Log log,
+                                   transport::Overlong overlong)
     : beneath_(std::move(beneath)),
+      own_(std::move(own)),
       staging_(std::move(staging)),
       log_(std::move(log)),
       overlong_(overlong),
       route_(beneath_->route()) {
   route_.reason += fmt::format("{}GPU memory staged by pieces of {} bytes", route_.reason.empty() ? "" : "; ",
                                kPieceBytes);
-  try {
-    if (directions != Directions::kReceive) open(sends_, true);
-    if (directions != Directions::kSend) open(receives_, false);
-  } catch (...) {
-    close(sends_, false);
-    close(receives_, false);
-    throw;
-  }
+  sends_.own = &own_->sends;
+  receives_.own = &own_->receives;
+  if (directions != Directions::kReceive) open(sends_, true);
+  if (directions != Directions::kSend) open(receives_, false);
   expect_pieces();
 }
 
 void StagedConnection::open(Stream& stream, bool is_send) {
-  staging_->pool().reserve(staging_->some_gpu(), kOwnPieces, this, stream.own);
   stream.messages = std::vector<Message>(transport::kRequestsPerDirection);
   for (Message& message : stream.messages) {
     message.is_send = is_send;
@@ -90,7 +113,6 @@ void StagedConnection::close(Stream& stream, bool wait) noexcept {
     }
     put(stream, slot.piece);
   }
-  while (Piece* piece = stream.own.take()) staging_->pool().unreserve(piece);
 }
 
 std::unique_ptr<transport::Memory> StagedConnection::register_memory(std::span<std::byte> buffer,
@@ -191,15 +213,15 @@ transport::Statistics StagedConnection::statistics() const noexcept {
 }
 
 Piece* StagedConnection::take(Stream& stream, bool shared_too) noexcept {
-  Piece* piece = stream.own.take();
+  Piece* piece = stream.own->take();
   if (piece == nullptr && shared_too) piece = staging_->pool().take();
   if (piece != nullptr) piece->copy.state.store(Copy::State::kNone, std::memory_order_relaxed);
   return piece;
 }
 
 void StagedConnection::put(Stream& stream, Piece* piece) noexcept {
-  if (piece->owner == this) {
-    stream.own.put(piece);
+  if (piece->owner == own_.get()) {
+    stream.own->put(piece);
   } else {
     staging_->pool().put(piece);
   }

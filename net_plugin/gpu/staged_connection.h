@@ -54,6 +54,22 @@ enum class StagedWait : std::uint8_t {
 
 class StagedMemory;
 
+/// The pieces that a connection owns in each direction, whatever the others of the process do. They are
+/// reserved in set-up, which may be before the connection is made.
+class OwnPieces {
+ public:
+  /// May lock memory. Throws kSystem where it cannot.
+  OwnPieces(std::shared_ptr<Staging> staging, std::size_t sends, std::size_t receives);
+  ~OwnPieces();
+  OwnPieces(const OwnPieces&) = delete;
+  OwnPieces& operator=(const OwnPieces&) = delete;
+
+  FreePieces sends, receives;
+
+ private:
+  std::shared_ptr<Staging> staging_;
+};
+
 /// Contract and threads: transport.h's. Memory of kind kCuda lies in one GPU's memory, and its address is
 /// CUDA's.
 class StagedConnection final : public transport::Connection {
@@ -65,6 +81,9 @@ class StagedConnection final : public transport::Connection {
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
                    std::shared_ptr<Staging> staging, Log log,
                    transport::Overlong overlong = transport::Overlong::kError);
+  /// For both directions, with pieces that were reserved before; locks no memory.
+  StagedConnection(std::unique_ptr<transport::Connection> beneath, std::shared_ptr<OwnPieces> own,
+                   std::shared_ptr<Staging> staging, Log log, transport::Overlong overlong);
   /// Begins no copy any more, and gives those under way Staging::copy_time(); memory that one still uses
   /// then is left to it, and a warning says so.
   ~StagedConnection() override;
@@ -126,7 +145,7 @@ class StagedConnection final : public transport::Connection {
     std::array<Slot, kMostPieces> slots;
     std::uint64_t oldest = 0, next = 0, end = 0;
     bool over = false;  ///< the transport has failed, and said so of one of its pieces
-    FreePieces own;
+    FreePieces* own = nullptr;
     Queue queue;
     std::vector<Message> messages;
     Message* free = nullptr;
@@ -157,7 +176,12 @@ class StagedConnection final : public transport::Connection {
   void fail_with(Cause cause, std::string_view text) noexcept;
   bool failed() const noexcept { return error_.has_value() || beneath_->error() != nullptr; }
 
+  StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
+                   std::shared_ptr<OwnPieces> own, std::shared_ptr<Staging> staging, Log log,
+                   transport::Overlong overlong);
+
   std::unique_ptr<transport::Connection> beneath_;
+  std::shared_ptr<OwnPieces> own_;
   std::shared_ptr<Staging> staging_;
   Log log_;
   transport::Overlong overlong_;

@@ -1,4 +1,4 @@
-// Staged connections over loopback TCP, shared memory and memory.
+// Staged connections over loopback TCP, UCX, shared memory and memory.
 #include "net_plugin/gpu/staged_connection.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,18 @@
 
 namespace tombolo::net_plugin::gpu {
 namespace {
+
+/// What must be so over every transport that carries the pieces.
+class StagedOver : public StagedConnections, public ::testing::WithParamInterface<TestedBackend> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, StagedOver,
+                         testing::Values(memory(), tcp(), shm(TestedBackend::Shm::kFetch), ucx()),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST_F(StagedConnections, MemoryOfNoContextIsCopiedWhileTheProgramsOwnCallsWait) {
   start({.seed = test_seed()});
@@ -28,12 +40,12 @@ TEST_F(StagedConnections, MemoryOfNoContextIsCopiedWhileTheProgramsOwnCallsWait)
   EXPECT_EQ(logged_, "");
 }
 
-TEST_F(StagedConnections, WhatCameBeforeThePeerClosedIsReceivedThoughItsCopiesTakeLonger) {
+TEST_P(StagedOver, WhatCameBeforeThePeerClosedIsReceivedThoughItsCopiesTakeLonger) {
   PretendedCudaOptions options;
   options.seed = test_seed();
   options.pace = PretendedPace::kNever;
   start(options, std::size_t{64} << 20, 1);
-  auto ends = connect(tcp());
+  auto ends = connect(GetParam());
   constexpr std::size_t kBytes = 3 * kPieceBytes + 100;
   Buffer from(*ends.from, kBytes, false), to(*ends.to, kBytes, true), more(*ends.to, 8, true);
   const auto bytes = data(kBytes);
@@ -116,23 +128,18 @@ TEST_F(StagedConnections, APoolOfTheMinimumServesAllThoughSomeWait) {
   }
 }
 
-TEST_F(StagedConnections, ADoneSendNeedsNoFurtherCallToArrive) {
-  for (const TestedBackend& backend : {memory(), tcp(), shm(TestedBackend::Shm::kFetch)}) {
-    start({});
-    {
-      auto ends = connect(backend);
-      for (const std::size_t size : {std::size_t{8}, kPieceBytes - 1, kPieceBytes, 5 * kPieceBytes + 77}) {
-        Buffer from(*ends.from, size, true), to(*ends.to, size, true);
-        const auto bytes = data(size);
-        from.write(bytes);
-        auto* receive = ends.to->post_receive(to.span(), to.memory());
-        finish(*ends.from, ends.from->post_send(from.span(), from.memory()), size, ends.to.get());
-        from.write(data(size, 2));  // the buffer is the sender's again
-        finish(*ends.to, receive, size);
-        EXPECT_TRUE(to.read() == bytes) << backend.name << ", " << size << " bytes";
-      }
-    }
-    staging_.reset();
+TEST_P(StagedOver, ADoneSendNeedsNoFurtherCallToArrive) {
+  start({});
+  auto ends = connect(GetParam());
+  for (const std::size_t size : {std::size_t{8}, kPieceBytes - 1, kPieceBytes, 5 * kPieceBytes + 77}) {
+    Buffer from(*ends.from, size, true), to(*ends.to, size, true);
+    const auto bytes = data(size);
+    from.write(bytes);
+    auto* receive = ends.to->post_receive(to.span(), to.memory());
+    finish(*ends.from, ends.from->post_send(from.span(), from.memory()), size, ends.to.get());
+    from.write(data(size, 2));  // the buffer is the sender's again
+    finish(*ends.to, receive, size);
+    EXPECT_TRUE(to.read() == bytes) << size << " bytes";
   }
 }
 
@@ -169,9 +176,9 @@ TEST_F(StagedConnections, HostMemoryIsNotTakenForAGpus) {
   }
 }
 
-TEST_F(StagedConnections, AMessageLargerThanItsReceiveIsAnErrorThatNamesBothSizes) {
+TEST_P(StagedOver, AMessageLargerThanItsReceiveIsAnErrorThatNamesBothSizes) {
   start({});
-  auto ends = connect(tcp());
+  auto ends = connect(GetParam());
   Buffer from(*ends.from, 2000, true), to(*ends.to, 1999, true);
   ends.from->post_send(from.span(), from.memory());
   auto* receive = ends.to->post_receive(to.span(), to.memory());
@@ -187,9 +194,9 @@ TEST_F(StagedConnections, AMessageLargerThanItsReceiveIsAnErrorThatNamesBothSize
 }
 
 // The pieces behind the end of a receive are taken, and thrown away.
-TEST_F(StagedConnections, AMessageLargerThanItsReceiveIsCutWhereThatIsAsked) {
+TEST_P(StagedOver, AMessageLargerThanItsReceiveIsCutWhereThatIsAsked) {
   start({});
-  auto ends = connect(tcp(), Directions::kSend, Directions::kReceive, transport::Overlong::kTruncate);
+  auto ends = connect(GetParam(), Directions::kSend, Directions::kReceive, transport::Overlong::kTruncate);
   for (const bool on_gpu : {true, false}) {
     for (const auto& [sent, room] : {std::pair<std::size_t, std::size_t>{2000, 1999},
                                      {3 * kPieceBytes, kPieceBytes},

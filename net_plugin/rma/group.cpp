@@ -284,8 +284,9 @@ bool Group::failed() const {
 }
 
 void Group::set_traffic_class(int traffic_class) {
+  const int checked = checked_traffic_class(traffic_class);
   const std::lock_guard guard(lock_);
-  if (traffic_class >= 0 && traffic_class <= 255) traffic_class_ = traffic_class;
+  if (checked != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF) traffic_class_ = checked;
 }
 
 }  // namespace tombolo::net_plugin::rma

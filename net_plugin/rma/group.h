@@ -75,7 +75,8 @@ class Group final : private Windows {
   void progress();
   bool failed() const;
 
-  /// Of the connections that are dialled from now on; what is no traffic class changes nothing.
+  /// Of the connections that are dialled from now on; NCCL_NET_TRAFFIC_CLASS_UNDEF changes nothing. Throws as
+  /// checked_traffic_class() does.
   void set_traffic_class(int traffic_class);
 
   const Log& log() const noexcept { return log_; }

@@ -44,6 +44,14 @@ inline TestedBackend memory() {
   return backend;
 }
 
+/// Its name holds "Ucx", by which those tests are found that need an environment of their own.
+inline TestedBackend ucx() {
+  TestedBackend backend;
+  backend.name = "Ucx";
+  backend.ucx = "tcp,self,sm";
+  return backend;
+}
+
 /// A buffer in host memory or a GPU's, registered with a connection.
 class Buffer {
  public:

@@ -68,6 +68,7 @@ TOMBOLO_SAME(current_device, cuCtxGetDevice);
 TOMBOLO_SAME(push_context, cuCtxPushCurrent_v2);
 TOMBOLO_SAME(pop_context, cuCtxPopCurrent_v2);
 TOMBOLO_SAME(exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
+TOMBOLO_SAME(flush_nic_writes, cuFlushGPUDirectRDMAWrites);
 TOMBOLO_SAME(create_stream, cuStreamCreate);
 TOMBOLO_SAME(destroy_stream, cuStreamDestroy_v2);
 TOMBOLO_SAME(create_event, cuEventCreate);

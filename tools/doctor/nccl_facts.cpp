@@ -1,7 +1,6 @@
 #include "tools/doctor/nccl_facts.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pwd.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -21,13 +20,13 @@
 #include "base/units.h"
 #include "net_plugin/client.h"
 #include "net_plugin/gpu/support.h"
+#include "tools/doctor/find_nccl.h"
+#include "tools/doctor/loaded_apart.h"
 #include "tools/process/subprocess.h"
 #include "topology/files/cluster_file.h"
 
 namespace tombolo::doctor {
 namespace {
-
-constexpr Duration kPatience = std::chrono::seconds(60);  // importing nothing, on a slow shared file system
 
 std::optional<std::string> text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -106,33 +105,10 @@ void read_files(NcclFacts& facts) {
   }
 }
 
-/// Runs a function that answers in JSON in a child that has the job's variables.
-template <typename Function>
-Json in_child(const NcclVariables& variables, Function function) {
-  const tools::Finished finished = tools::run_forked(
-      [&] {
-        for (const auto& [name, variable] : variables) ::setenv(name.c_str(), variable.value.c_str(), 1);
-        return function().dump(-1, ' ', false, Json::error_handler_t::replace);
-      },
-      kPatience);
-  if (finished.exit_code != 0) {
-    return {{"error", finished.exit_code == 124
-                          ? fmt::format("it did not answer within {} s", to_seconds(kPatience))
-                          : fmt::format("it ended the process that tried it (exit code {}) {}",
-                                        finished.exit_code, finished.error)}};
-  }
-  return parse_peer_json(finished.output, "a child process' answer");
-}
-
-std::string path_of(void* handle) {
-  link_map* map = nullptr;
-  return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
-}
-
-/// The loader's words for a library that does not load.
-Json loader_error() {
-  const char* words = ::dlerror();
-  return {{"error", words != nullptr ? words : "dlopen failed"}};
+std::map<std::string, std::string> values_of(const NcclVariables& variables) {
+  std::map<std::string, std::string> values;
+  for (const auto& [name, variable] : variables) values[name] = variable.value;
+  return values;
 }
 
 Json load_plugin(const std::string& name) {
@@ -241,82 +217,6 @@ PathKind look_at(const std::string& path) {
   return ::access(path.c_str(), R_OK) == 0 ? PathKind::kFile : PathKind::kUnreadable;
 }
 
-/// Says what PyTorch would load without importing it: "torch VERSION", "cuda" where it is built for GPUs, and
-/// the path of its own NCCL.
-constexpr const char* kAskPython = R"(
-import importlib.util, os, re, sys
-print("python", sys.executable)
-spec = importlib.util.find_spec("torch")
-if spec is not None and spec.origin:
-    folder = os.path.dirname(spec.origin)
-    try:
-        text = open(os.path.join(folder, "version.py")).read()
-        print("torch", re.search(r"__version__ = '([^']+)'", text).group(1))
-    except (OSError, AttributeError):
-        print("torch", "?")
-    if os.path.exists(os.path.join(folder, "lib", "libtorch_cuda.so")):
-        print("cuda", "yes")
-    for place in [os.path.dirname(folder), *sys.path]:
-        path = os.path.join(place, "nvidia", "nccl", "lib", "libnccl.so.2")
-        if os.path.exists(path):
-            print("nccl", path)
-            break
-)";
-
-struct PythonNccl {
-  std::string python, torch, nccl;
-  bool cuda = false;
-};
-
-PythonNccl ask_python() {
-  PythonNccl answer;
-  const auto program = tools::find_program("python3");
-  if (!program) return answer;
-  const tools::Finished finished = tools::run_program({*program, "-c", kAskPython}, {}, kPatience);
-  std::istringstream lines(finished.output);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t blank = std::min(line.find(' '), line.size());
-    const std::string key = line.substr(0, blank);
-    const std::string rest = blank < line.size() ? line.substr(blank + 1) : "";
-    if (key == "python") answer.python = rest;
-    if (key == "torch") answer.torch = rest;
-    if (key == "nccl") answer.nccl = rest;
-    if (key == "cuda") answer.cuda = true;
-  }
-  return answer;
-}
-
-/// PyTorch's own NCCL comes before the loader's: its libraries name its folder.
-void find_nccl(NcclFacts& facts) {
-  const PythonNccl python = ask_python();
-  const std::string torch = fmt::format("PyTorch {} of {}", python.torch, python.python);
-  auto ask = [&](const std::string& library) {
-    return in_child({}, [&]() -> Json {
-      void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-      if (handle == nullptr) return loader_error();
-      auto* version_of = reinterpret_cast<int (*)(int*)>(::dlsym(handle, "ncclGetVersion"));
-      int version = 0;
-      if (version_of == nullptr || version_of(&version) != 0)
-        return {{"error", "it does not tell its release"}};
-      return {{"path", path_of(handle)}, {"release", version}};
-    });
-  };
-  auto take = [&](const std::string& library, const std::string& by) {
-    const Json answer = ask(library);
-    if (answer.contains("error")) {
-      facts.why_no_nccl += (facts.why_no_nccl.empty() ? "" : "; ") +
-                           fmt::format("{}: {}", by, answer.at("error").get<std::string>());
-      return;
-    }
-    facts.nccl = answer.at("path");
-    facts.release = answer.at("release");
-    facts.found_by = by;
-  };
-  if (!python.nccl.empty() && python.cuda) take(python.nccl, torch);
-  if (!python.torch.empty() && !python.cuda) facts.why_no_nccl = torch + " is built without CUDA";
-  if (facts.nccl.empty()) take("libnccl.so.2", "the loader");
-}
-
 }  // namespace
 
 void read_nccl_file(const std::string& path, const std::string& text, NcclRelease release,
@@ -380,7 +280,11 @@ std::string NcclFacts::value(const std::string& name) const {
 NcclFacts gather_nccl_facts(const Facts& machine) {
   NcclFacts facts;
   facts.variables = variables_of_environment();
-  find_nccl(facts);
+  FoundNccl nccl = find_nccl();
+  facts.nccl = std::move(nccl.path);
+  facts.release = nccl.release;
+  facts.found_by = std::move(nccl.by);
+  facts.why_no_nccl = std::move(nccl.why_none);
   read_files(facts);
   facts.plugin = machine.plugin;
   facts.gpus = machine.machine.gpus.size();
@@ -399,10 +303,10 @@ NcclFacts gather_nccl_facts(const Facts& machine) {
     const std::string file = find_library(name, library_path != nullptr ? library_path : "");
     if (file.empty())
       return LoadedPlugin{name + " is in no folder that the loader looks in (LD_LIBRARY_PATH)", {}, {}, {}};
-    return as_loaded(in_child(variables, [&] { return load_plugin(file); }));
+    return as_loaded(in_child(values_of(variables), [&] { return load_plugin(file); }));
   };
   facts.start = [variables = facts.variables](const std::string& path, int table) {
-    return as_started(in_child(variables, [&] { return start_plugin(path, table); }));
+    return as_started(in_child(values_of(variables), [&] { return start_plugin(path, table); }));
   };
   facts.look = look_at;
   return facts;

@@ -7,6 +7,7 @@ namespace {
 
 bool find_all(CudaFunctions& all) {
   const DynamicLibrary& library = all.library;
+  library.find("cuFlushGPUDirectRDMAWrites", all.flush_nic_writes);
   return library.find("cuInit", all.init) && library.find("cuDriverGetVersion", all.driver_version) &&
          library.find("cuDeviceGetCount", all.device_count) && library.find("cuDeviceGet", all.device) &&
          library.find("cuDeviceGetAttribute", all.device_attribute) &&

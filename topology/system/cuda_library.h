@@ -34,13 +34,21 @@ enum class CudaCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 }
 
 enum class CudaMemoryType : unsigned { kUnknown = 0, kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
 enum class CudaPointerAttribute : int { kMemoryType = 2, kDeviceOrdinal = 9 };
-enum class CudaDeviceAttribute : int { kGpuDirectRdma = 116, kDmaBuf = 124 };
+enum class CudaDeviceAttribute : int {
+  kGpuDirectRdma = 116,
+  kFlushWritesOptions = 117,  ///< of NICs' writes; bit 0: flush_nic_writes()
+  kWritesOrdering = 118,      ///< kCudaOrderedForOwner and more: they need no flush
+  kDmaBuf = 124,
+};
 
+inline constexpr int kCudaFlushByHost = 1, kCudaOrderedForOwner = 100;
+inline constexpr unsigned kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
 inline constexpr unsigned kCudaStreamNonBlocking = 1;  ///< not ordered with the default stream
 inline constexpr unsigned kCudaEventDisableTiming = 2;
 inline constexpr unsigned kCudaHostAllocPortable = 1;  ///< pinned for every context
 
-/// The functions, by the library's names without "cu". All are set once it is loaded.
+/// The functions, by the library's names without "cu". All are set once it is loaded, but for those that say
+/// so.
 struct CudaFunctions {
   using Address = unsigned long long;  // CUdeviceptr
   using Device = int;
@@ -79,6 +87,9 @@ struct CudaFunctions {
   /// Succeeds where the address lies in memory of cuMemCreate, which belongs to no context.
   CudaResult (*retain_allocation)(Allocation*, void*) = nullptr;
   CudaResult (*release_allocation)(Allocation) = nullptr;
+  /// What NICs have written into the context's GPU is then seen by it. It waits for the bus, not for kernels.
+  /// Null in drivers before CUDA 11.3.
+  CudaResult (*flush_nic_writes)(unsigned target, unsigned scope) = nullptr;
   CudaResult (*error_name)(CudaResult, const char**) = nullptr;
 
   /// Loads the driver's library and initialises it. Null where it is absent, lacks a function, or finds no

@@ -39,7 +39,8 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   all.random.seed(options.seed);
   all.initialised = all.making_forbidden = all.program_waits = false;
   all.failure = 0;
-  all.copies = all.questions = 0;
+  all.copies = all.questions = all.flushes = 0;
+  all.nic_writes.clear();
   all.most_to_host = all.most_to_device = 0;
   all.breaches.clear();
   this_thread = {};
@@ -96,6 +97,32 @@ std::vector<std::byte> PretendedCuda::read(const std::byte* device, std::size_t 
   if (memory == nullptr) std::abort();
   const std::byte* from = memory->alias + (device - begin);
   return {from, from + bytes};
+}
+
+void PretendedCuda::write_by_nic(std::byte* device, std::span<const std::byte> bytes) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (bytes.empty()) return;
+  all.nic_writes.push_back({device, {bytes.begin(), bytes.end()}});
+  if (all.options.ordered_writes) all.flush_nic_writes();
+}
+
+std::vector<std::byte> PretendedCuda::read_by_nic(const std::byte* device, std::size_t bytes) {
+  {
+    const std::lock_guard guard(driver().lock);
+    driver().flush_nic_writes();
+  }
+  return read(device, bytes);
+}
+
+bool PretendedCuda::is_device_memory(const std::byte* address) const {
+  const std::lock_guard guard(driver().lock);
+  return driver().find_device(address, 1) != nullptr;
+}
+
+std::uint64_t PretendedCuda::flushes() const {
+  const std::lock_guard guard(driver().lock);
+  return driver().flushes;
 }
 
 void PretendedCuda::forbid_making(bool forbidden) {

@@ -24,7 +24,9 @@ struct PretendedCudaOptions {
   int gpus = 1;
   bool starts = true;
   bool gpu_direct_rdma = false, dma_buf = false;
-  bool contexts = true;  ///< others than the primary one can be made
+  bool ordered_writes = false;  ///< what NICs write is seen without a flush
+  bool flushes_writes = true;   ///< cuFlushGPUDirectRDMAWrites works
+  bool contexts = true;         ///< others than the primary one can be made
   PretendedPace pace = PretendedPace::kRandom;
   std::uint64_t seed = 1;
 };
@@ -58,6 +60,14 @@ class PretendedCuda {
   /// Device memory as a kernel reads and writes it; the range lies in one allocation.
   void write(std::byte* device, std::span<const std::byte> bytes);
   std::vector<std::byte> read(const std::byte* device, std::size_t bytes);
+
+  /// A NIC writes device memory, or reads it. What is written is not seen, but by NICs, before a read by a
+  /// NIC or cuFlushGPUDirectRDMAWrites.
+  void write_by_nic(std::byte* device, std::span<const std::byte> bytes);
+  std::vector<std::byte> read_by_nic(const std::byte* device, std::size_t bytes);
+  bool is_device_memory(const std::byte* address) const;
+  /// Calls of cuFlushGPUDirectRDMAWrites that succeeded.
+  std::uint64_t flushes() const;
 
   /// From now on making pinned memory, streams, or events is a breach, or no longer.
   void forbid_making(bool forbidden);

@@ -39,6 +39,10 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   const std::lock_guard guard(driver().lock);
   if (attribute == 116) {
     *value = driver().options.gpu_direct_rdma ? 1 : 0;
+  } else if (attribute == 117) {
+    *value = driver().options.flushes_writes ? 1 : 0;
+  } else if (attribute == 118) {
+    *value = driver().options.ordered_writes ? 100 : 0;
   } else if (attribute == 124) {
     *value = driver().options.dma_buf ? 1 : 0;
   } else {
@@ -242,6 +246,17 @@ int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, std::size_t by
                        {Command::Kind::kToDevice, static_cast<std::byte*>(const_cast<void*>(from)),
                         reinterpret_cast<std::byte*>(to), bytes, nullptr, 0},
                        stream);
+}
+
+int cuFlushGPUDirectRDMAWrites(unsigned target, unsigned scope) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (all.checked("cuFlushGPUDirectRDMAWrites") == nullptr) return kInvalidContext;
+  if (all.failure != 0) return all.failure;
+  if (!all.options.flushes_writes || target != 0 || scope != 100) return kInvalidValue;
+  all.flush_nic_writes();
+  ++all.flushes;
+  return kDone;
 }
 
 int cuPointerGetAttribute(void* value, int attribute, unsigned long long pointer) {

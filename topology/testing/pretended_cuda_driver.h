@@ -69,7 +69,12 @@ struct Driver {
   std::mt19937_64 random{1};
   bool initialised = false, making_forbidden = false, program_waits = false;
   int failure = 0, allocations_retained = 0;
-  std::uint64_t copies = 0, questions = 0;
+  std::uint64_t copies = 0, questions = 0, flushes = 0;
+  struct NicWrite {
+    std::byte* device = nullptr;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<NicWrite> nic_writes;  // that are not seen yet
   std::size_t most_to_host = 0, most_to_device = 0;
   std::vector<std::string> breaches;
   std::vector<std::unique_ptr<Context>> contexts;
@@ -133,6 +138,14 @@ struct Driver {
     std::byte* alias = memory->alias + (command.device - begin);
     if (command.kind == Command::Kind::kToHost) std::memcpy(command.host, alias, command.bytes);
     if (command.kind == Command::Kind::kToDevice) std::memcpy(alias, command.host, command.bytes);
+  }
+  void flush_nic_writes() {
+    for (const NicWrite& one : nic_writes) {
+      std::byte* begin = nullptr;
+      if (const DeviceMemory* memory = find_device(one.device, one.bytes.size(), &begin))
+        std::memcpy(memory->alias + (one.device - begin), one.bytes.data(), one.bytes.size());
+    }
+    nic_writes.clear();
   }
   void drain() {
     for (const auto& stream : streams)

@@ -113,9 +113,10 @@ Request* RdmaConnection::post_flush(std::span<const std::byte> data, Memory* mem
     return nullptr;
   }
   Request* flush = flusher->post(data.data() + data.size() - 1, *registered);
-  if (flush == nullptr) {
-    fail_with(Cause::kSystem, flusher->problem().empty() ? std::string_view("too many flushes are under way")
-                                                         : std::string_view(flusher->problem()));
+  if (flush == nullptr && flusher->problem().empty()) {
+    fail_with(Cause::kSystem, "too many flushes are under way");
+  } else if (flush == nullptr) {
+    fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
   }
   return flush;
 }
@@ -124,7 +125,7 @@ bool RdmaConnection::poll_flushes() noexcept {
   Flusher* flusher = flushes_.load(std::memory_order_acquire);
   if (flusher == nullptr || flusher->idle()) return false;
   const bool moved = flusher->poll();
-  if (!flusher->problem().empty()) fail_with(Cause::kSystem, flusher->problem());
+  if (!flusher->problem().empty()) fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
   return moved;
 }
 

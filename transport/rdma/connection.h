@@ -46,6 +46,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   bool path_failed() const noexcept override { return path_failed_; }
   std::vector<PairOfNics> nic_pairs() const override;
   void peer_says_failed(std::uint64_t pairs) noexcept override;
+  void let_gpu_memory_move() noexcept override { gpu_memory_moves_ = true; }
   void fence(const Take& early, const Take& unsure) noexcept override;
 
   bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
@@ -165,6 +166,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::array<std::uint64_t, kSlots> slot_messages_;
   enum class Fence : std::uint8_t { kOpen, kDraining, kFenced };
   Fence fence_ = Fence::kOpen;
+  bool gpu_memory_moves_ = false;                  // to other ways, as its owner says
   bool path_failed_ = false;                       // what error_ is about
   std::bitset<Goodbye::kMostPairs> failed_pairs_;  // of NICs: noticed here, or said by the peer
   struct Held {

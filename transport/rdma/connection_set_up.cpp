@@ -54,6 +54,7 @@ void ConnectionSetUp::offer() {
 
 std::unique_ptr<Connection> ConnectionSetUp::make() {
   Route& route = channel_.route;
+  route.reaches_gpu_memory = true;
   route.local_nic = agreed_.nic_pairs[0]->port().facts.nic;
   route.peer_nic = agreed_.peer_nic_pairs[0].port.nic;
   std::string nics;

@@ -78,6 +78,29 @@ TEST_F(RdmaSetUp, UsesTheNicsThatTheConnectingEndOffersAndTheLesserOfBothOptions
   }
 }
 
+// Each end says it of what it sends itself.
+TEST_F(RdmaSetUp, TheTrafficClassIsThatOfAllItsQueuePairs) {
+  using Classes = std::multiset<std::pair<std::string, int>>;
+  const test::PretendedFabric fabric(2);
+  RdmaOptions near = test::pretended_options(2), far = near;
+  {
+    const auto pair = fabric.connect(near, far);
+    EXPECT_EQ(verbs_.traffic_classes().size(), 10U);
+    for (const auto& [device, traffic_class] : verbs_.traffic_classes())
+      EXPECT_EQ(traffic_class, 0) << device;
+  }
+  near.traffic_class = 0x6a;
+  far.traffic_class = 255;
+  const auto pair = fabric.connect(near, far);
+  Classes expected;
+  for (const auto& [device, count, traffic_class] : {std::tuple{0U, 3, 0x6a},
+                                                     {1U, 2, 0x6a},
+                                                     {2U, 3, 255},
+                                                     {3U, 2, 255}})  // the first NIC's has one for control
+    for (int i = 0; i < count; ++i) expected.emplace(PretendedVerbs::name(device), traffic_class);
+  EXPECT_EQ(verbs_.traffic_classes(), expected);
+}
+
 TEST_F(RdmaSetUp, GoesOnWithTheNicsThatTheOtherEndHas) {
   test::PretendedFabric fabric(2);
   fabric.right = std::make_shared<test::PretendedHost>(2, 1);

@@ -38,10 +38,11 @@ void RdmaConnection::fail_path(Cause cause, std::string_view what, std::size_t n
 
 /// The way has failed, or is left for a better one. Where both ends have agreed on that, the messages go on
 /// over another one: then all that the NICs have is still wanted, and the queue pairs stay until fence().
-/// What is in GPU memory cannot go over any other.
+/// What is in GPU memory cannot go over any other, unless the owner takes care of that.
 void RdmaConnection::leave_path(Cause cause, std::string_view what) noexcept {
   if (error_) return;
-  path_failed_ = route().resumable && flushes_.load(std::memory_order_acquire) == nullptr;
+  const bool gpu_memory = flushes_.load(std::memory_order_acquire) != nullptr;
+  path_failed_ = route().resumable && (!gpu_memory || gpu_memory_moves_);
   Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
   for (std::size_t i = 0; path_failed_ && i < agreed_.nic_pairs.size(); ++i) goodbye.pairs[i] = failed(i);
   goodbye.text = what;

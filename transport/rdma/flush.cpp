@@ -58,6 +58,11 @@ bool Flusher::owns(const Request* request) const noexcept {
   return !before(request, &flushes_.front()) && !before(&flushes_.back(), request);
 }
 
+void Flusher::note_problem(const Loop& loop, const std::string& what) noexcept {
+  problem_ = fmt::format("RDMA device {} {}", loop.nic_pair->device().name(), what);
+  problem_at_ = static_cast<std::size_t>(&loop - loops_.data());
+}
+
 Request* Flusher::post(const std::byte* at, const RdmaMemory& memory) noexcept {
   Flush* flush = free_;
   if (flush == nullptr || !problem_.empty()) return nullptr;
@@ -74,8 +79,8 @@ Request* Flusher::post(const std::byte* at, const RdmaMemory& memory) noexcept {
     read.wr.rdma.rkey = memory.registrations()[i]->rkey;
     ibv_send_wr* refused = nullptr;
     if (const int error = ibv_post_send(loop.pair->pair, &read, &refused); error != 0) {
-      problem_ = fmt::format("RDMA device {} takes no read that would flush its writes to GPU memory: {}",
-                             loop.nic_pair->device().name(), errno_text(error));
+      note_problem(loop, fmt::format("takes no read that would flush its writes to GPU memory: {}",
+                                     errno_text(error)));
       return nullptr;
     }
     ++flush->reads;
@@ -96,15 +101,11 @@ bool Flusher::poll() noexcept {
       if (one.status == IBV_WC_SUCCESS) {
         --flushes_[one.wr_id].reads;
       } else if (problem_.empty()) {
-        problem_ = fmt::format("RDMA device {} did not read back what it wrote to GPU memory: {}",
-                               loop.nic_pair->device().name(),
-                               loop.nic_pair->device().verbs().wc_status_str(one.status));
+        note_problem(loop, fmt::format("did not read back what it wrote to GPU memory: {}",
+                                       loop.nic_pair->device().verbs().wc_status_str(one.status)));
       }
     }
-    if (count < 0 && problem_.empty()) {
-      problem_ = fmt::format("RDMA device {} refuses to tell the completions of its flushes",
-                             loop.nic_pair->device().name());
-    }
+    if (count < 0 && problem_.empty()) note_problem(loop, "refuses to tell the completions of its flushes");
   }
   return moved;
 }

@@ -42,6 +42,8 @@ class Flusher {
   bool idle() const noexcept { return under_way_ == 0; }
   /// Why a NIC did not read; empty while all goes well.
   const std::string& problem() const noexcept { return problem_; }
+  /// Of which NIC pair that is.
+  std::size_t problem_at() const noexcept { return problem_at_; }
   /// Ends every access of the NICs.
   void stop() noexcept;
 
@@ -57,6 +59,7 @@ class Flusher {
     std::unique_ptr<QueuePair> pair;
   };
   void release() noexcept;
+  void note_problem(const Loop& loop, const std::string& what) noexcept;
 
   std::array<std::uint64_t, kMostNicPairs> words_{};  // that the reads end in
   std::vector<Loop> loops_;                           // by NIC pair
@@ -64,6 +67,7 @@ class Flusher {
   Flush* free_ = nullptr;
   std::uint32_t under_way_ = 0;
   std::string problem_;
+  std::size_t problem_at_ = 0;
 };
 
 }  // namespace tombolo::transport::rdma

@@ -45,6 +45,9 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
     peer_known_ = true;
   }
   counts_.connection = first->statistics().connection;
+  if (maker_.gpu_staging) staging_ = maker_.gpu_staging(label_);
+  flushes_ = std::vector<Flush>(kRequestsPerDirection);
+  memories_.stage_by(staging_.get());
   begin_leg(std::move(first));
   show_route();
   maker_.acceptor->background_progress().add(this);
@@ -116,9 +119,33 @@ Request* FailoverConnection::post_receive(std::span<std::byte> buffer, Memory* m
 Request* FailoverConnection::post_flush(std::span<const std::byte> data, Memory* memory) noexcept {
   const Call call(*this);
   if (leg_ == nullptr || memory == nullptr) return nullptr;
-  Request* flush = nullptr;
-  guarded([&] { flush = leg_->post_flush(data, static_cast<FailoverMemory*>(memory)->on(*leg_)); });
-  return flush;
+  const auto flush = std::ranges::find(flushes_, Flush::State::kFree, &Flush::state);
+  if (flush == flushes_.end()) return nullptr;
+  guarded([&] { flush->on_leg = leg_->post_flush(data, static_cast<FailoverMemory*>(memory)->on(*leg_)); });
+  if (error_) return nullptr;
+  // A leg that has failed flushes nothing: what it has written is flushed as it is left.
+  if (flush->on_leg == nullptr && leg_->error() == nullptr) return nullptr;
+  flush->state = flush->on_leg != nullptr ? Flush::State::kOnLeg : Flush::State::kLost;
+  return &*flush;
+}
+
+FailoverConnection::Flush* FailoverConnection::flush_of(const Request* request) noexcept {
+  const auto* flush = static_cast<const Flush*>(request);
+  const bool ours = flush >= flushes_.data() && flush < flushes_.data() + flushes_.size();
+  return ours ? const_cast<Flush*>(flush) : nullptr;
+}
+
+Outcome FailoverConnection::test_flush(Flush& flush) noexcept {
+  if (flush.state == Flush::State::kOnLeg) {
+    std::size_t bytes = 0;
+    const Outcome outcome = leg_->test(flush.on_leg, bytes);
+    if (outcome == Outcome::kDone) flush.state = Flush::State::kDone;
+    if (outcome == Outcome::kFailed) flush.state = Flush::State::kLost;
+  }
+  if (flush.state != Flush::State::kDone) turn(false);
+  if (flush.state != Flush::State::kDone && !error_) return Outcome::kPending;
+  return std::exchange(flush.state, Flush::State::kFree) == Flush::State::kDone ? Outcome::kDone
+                                                                                : Outcome::kFailed;
 }
 
 Memory* FailoverConnection::memory_on_leg(const Message& message) {
@@ -218,8 +245,10 @@ void FailoverConnection::deliver_early(Message& message) noexcept {
 Outcome FailoverConnection::test(Request* request, std::size_t& bytes) noexcept {
   const Call call(*this);
   const bool is_send = sends_.owns(request);
-  if (!is_send && !receives_.owns(request))  // a flush
-    return leg_ != nullptr ? leg_->test(request, bytes) : Outcome::kFailed;
+  if (Flush* flush = is_send ? nullptr : flush_of(request)) {
+    bytes = 0;
+    return test_flush(*flush);
+  }
   auto& message = *static_cast<Message*>(request);
   if (message.state != Message::State::kDone) {
     take_from_leg(message, is_send);

@@ -29,6 +29,7 @@
 #include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/descriptor.h"
+#include "transport/gpu_staging.h"
 #include "transport/resumable.h"
 #include "transport/routing/failover_memory.h"
 #include "transport/routing/failover_one_sided.h"
@@ -46,11 +47,14 @@ namespace tombolo::transport {
 struct LegMaker {
   std::shared_ptr<bootstrap::Acceptor> acceptor;
   std::shared_ptr<const Ways> ways;
-  Duration return_after;  ///< as in RouterOptions
+  Duration return_after;        ///< as in RouterOptions
+  GpuStagingMaker gpu_staging;  ///< as in RouterOptions
 };
 
 /// As any Connection; register_memory() alone may be called by another thread. While the owner makes no calls
-/// and does not wait, the background thread does what the peer needs in order to move. GPU memory stays with
+/// and does not wait, the background thread does what the peer needs in order to move. GPU memory goes
+/// on over legs that reach host memory alone where the maker's staging carries it: the connection then stays
+/// on such a leg, since that cannot say which messages have arrived. Where it does not, GPU memory stays with
 /// its leg: once some was registered, the failure of the leg is that of the connection, which leaves no leg
 /// for a better one either. Its destructor waits for a bounded time while it keeps messages that count as
 /// sent and that the peer may not have.
@@ -110,6 +114,18 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   // The accepting end asks so often whether the other one is still at it.
   static constexpr Duration kAskAgain = std::chrono::seconds(1);
 
+  /// A flush outlives its leg: what NICs have written is flushed as the leg is left.
+  struct Flush final : Request {
+    enum class State : std::uint8_t {
+      kFree,
+      kOnLeg,
+      kLost,  ///< the leg has failed with it, and is not left yet
+      kDone,
+    };
+    State state = State::kFree;
+    Request* on_leg = nullptr;  ///< kOnLeg
+  };
+
   friend class FailoverOneSided;
   using Message = FailoverMessage;
   using Turns = tcp::Turns;
@@ -134,6 +150,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void look_at_kept() noexcept;
   bool feed_receives() noexcept;
   Memory* memory_on_leg(const Message& message);
+  Flush* flush_of(const Request* request) noexcept;
+  Outcome test_flush(Flush& flush) noexcept;
   void finish_send(Message& message) noexcept;
   void finish_receive(Message& message, std::size_t bytes) noexcept;
   void deliver_early(Message& message) noexcept;
@@ -157,6 +175,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void leave_leg(const std::string& why);
   void note_failed_nics(const std::vector<Resumable::PairOfNics>& pairs, bool known);
   void drop_leg() noexcept;
+  void end_flushes() noexcept;
   void collect(FailoverWindow& window) noexcept;
   void collect_kept() noexcept;
   void keep_early(std::uint64_t place, std::span<const std::byte> bytes);
@@ -219,7 +238,9 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::vector<std::byte> record_out_, record_in_, beside_in_;
   Request* record_sent_ = nullptr;
   Request* record_received_ = nullptr;
-  std::uint64_t receives_on_leg_ = 0;  // posted on it, the record's among them
+  std::uint64_t receives_on_leg_ = 0;    // posted on it, the record's among them
+  std::unique_ptr<GpuStaging> staging_;  // null: there is none
+  std::vector<Flush> flushes_;
   FailoverMemories memories_;
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
   FailoverOneSided one_sided_{*this};

@@ -20,7 +20,10 @@ constexpr std::size_t kMostHistory = 2000;
 
 /// `record_received`: the receive of the peer's record, where one is posted on the leg already.
 void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* record_received) {
-  leg_ = std::move(leg);
+  // The two ends have answered alike whether they stage, and such a leg is no NICs' at either.
+  leg_ = staging_ != nullptr && !leg->route().reaches_gpu_memory ? staging_->stage(std::move(leg))
+                                                                 : std::move(leg);
+  if (Resumable* way = leg_->resumable(); way != nullptr && staging_ != nullptr) way->let_gpu_memory_move();
   begun_ = local().clock->now();
   moved_ = true;
   memories_.use(leg_.get());
@@ -131,22 +134,23 @@ void FailoverConnection::leg_failed() {
   const Error error = *leg_->error();
   const Resumable* way = leg_->resumable();
   // Over a leg on which the ends have not agreed yet, nothing has gone that could be lost.
-  const bool another = way != nullptr && (way->path_failed() || state_ == FailoverState::kAgreeing);
+  const bool another = (way != nullptr && way->path_failed()) || state_ == FailoverState::kAgreeing;
   if (!another) return give_up(error.cause(), error.what() + why_it_stays());
   peer_knows_ = error.cause() == Cause::kRemote;
   lose_leg(error.cause(), error.what());
 }
 
 std::string FailoverConnection::why_it_stays() {
-  return memories_.any_gpu_memory()
-             ? "; it does not go on over another way, since GPU memory is registered with it"
-             : "";
+  const std::string why = memories_.why_gpu_memory_stays();
+  return why.empty() ? why : "; it does not go on over another way, since " + why;
 }
 
-/// The leg, which offers Resumable, has failed.
+/// The leg has failed. It offers Resumable, or the ends have not agreed over it.
 void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   if (const std::string stays = why_it_stays(); !stays.empty()) return give_up(cause, why + stays);
-  const std::vector<Resumable::PairOfNics> pairs = leg_->resumable()->nic_pairs();
+  const Resumable* way = leg_->resumable();
+  const std::vector<Resumable::PairOfNics> pairs =
+      way != nullptr ? way->nic_pairs() : std::vector<Resumable::PairOfNics>();
   const bool known = std::ranges::any_of(pairs, &Resumable::PairOfNics::failed);
   // The peer leaves it first for the one that this end makes beside it, which then goes on.
   if (!known && returning_) return leave_leg(kReturns);
@@ -211,6 +215,8 @@ void FailoverConnection::drop_leg() noexcept {
     if (sequence > 0) kept_[heard_.lacking(sequence - 1)].bytes = std::move(bytes);
   // The peer's record may be among what has come last.
   if (state_ == FailoverState::kMoving) guarded([&] { hear_record(); });
+  if (state_ == FailoverState::kMoving) end_flushes();
+  if (leg_ == nullptr) return;  // one of them has given up
   std::uint64_t taken = 0;
   for (const auto& [sequence, bytes] : early)
     if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
@@ -228,6 +234,14 @@ void FailoverConnection::drop_leg() noexcept {
   memories_.use(nullptr);
   record_sent_ = record_received_ = nullptr;
   leg_.reset();
+}
+
+/// Makes sure that GPUs see what the NICs have written, which no other way can do for these.
+void FailoverConnection::end_flushes() noexcept {
+  if (staging_ == nullptr || !memories_.any_gpu_memory() || !leg_->route().reaches_gpu_memory) return;
+  guarded([&] { staging_->flush_nic_writes(); });
+  for (Flush& flush : flushes_)
+    if (!error_ && flush.state != Flush::State::kFree) flush.state = Flush::State::kDone;
 }
 
 /// Takes what the leg has done; the rest waits for the next one.

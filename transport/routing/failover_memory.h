@@ -5,8 +5,11 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "transport/descriptor.h"
+#include "transport/gpu_staging.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport {
@@ -21,9 +24,14 @@ class FailoverMemories {
   std::unique_ptr<Memory> add(std::span<std::byte> buffer, MemoryKind kind);
   std::unique_ptr<Memory> add_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   void remove(FailoverMemory& memory) noexcept;
-  /// Whether GPU memory was ever registered. Another leg may not reach it, so that its connection does not
-  /// move.
+  /// Whether GPU memory was ever registered.
   bool any_gpu_memory();
+  /// Why GPU memory that was registered cannot go over every other leg, so that its connection does not move;
+  /// empty where there is none of that kind.
+  std::string why_gpu_memory_stays();
+  /// From now on legs that reach host memory alone carry GPU memory by it; it outlives all memory. Null: they
+  /// do not.
+  void stage_by(GpuStaging* staging) noexcept { staging_ = staging; }
 
   /// Registers with that leg from now on; null: with none. What was registered with the one before is
   /// deregistered; with a new one it is registered when it is first used. Waits for a registration that is
@@ -32,25 +40,38 @@ class FailoverMemories {
 
  private:
   std::unique_ptr<Memory> keep(std::unique_ptr<FailoverMemory> memory);
+  void prepare(std::span<std::byte> range);
 
   std::mutex lock_;
   Connection* leg_ = nullptr;
+  GpuStaging* staging_ = nullptr;
   std::set<FailoverMemory*> all_;
   bool gpu_ = false;
+  std::string stays_;
 };
 
 /// A range of memory. Belongs to the connection's thread once it is made, as long as leg and memory live.
 class FailoverMemory final : public Memory {
  public:
-  FailoverMemory(FailoverMemories& memories, std::span<std::byte> range, std::unique_ptr<Memory> on_leg)
-      : memories_(memories), range_(range), on_leg_(std::move(on_leg)) {}
+  /// `file`: of a DMA-BUF in which the range begins at `offset`; none: memory that has an address alone.
+  FailoverMemory(FailoverMemories& memories, std::span<std::byte> range, MemoryKind kind, Descriptor file,
+                 std::uint64_t offset, std::unique_ptr<Memory> on_leg)
+      : memories_(memories),
+        range_(range),
+        kind_(kind),
+        file_(std::move(file)),
+        offset_(offset),
+        on_leg_(std::move(on_leg)) {}
   ~FailoverMemory() override { memories_.remove(*this); }
   FailoverMemory(const FailoverMemory&) = delete;
   FailoverMemory& operator=(const FailoverMemory&) = delete;
 
   /// The registration with the leg, made if it is missing. Throws as Connection::register_memory().
   Memory* on(Connection& leg) {
-    if (!on_leg_) on_leg_ = leg.register_memory(range_, MemoryKind::kHost);
+    if (!on_leg_) {
+      on_leg_ =
+          file_ ? leg.register_dma_buf(range_, file_.get(), offset_) : leg.register_memory(range_, kind_);
+    }
     return on_leg_.get();
   }
   void leave_leg() noexcept { on_leg_.reset(); }
@@ -58,6 +79,9 @@ class FailoverMemory final : public Memory {
  private:
   FailoverMemories& memories_;
   std::span<std::byte> range_;
+  MemoryKind kind_;
+  Descriptor file_;
+  std::uint64_t offset_;
   std::unique_ptr<Memory> on_leg_;
 };
 

@@ -33,7 +33,7 @@ void FailoverConnection::look_for_arrivals() {
     if (leg_ != nullptr) {
       const bool stays = leg_->resumable() == nullptr || !why_it_stays().empty();
       if (beside && stays) continue;  // the peer still uses the present one
-      if (leg_->resumable() == nullptr)
+      if (leg_->resumable() == nullptr && state_ != FailoverState::kAgreeing)
         return give_up(Cause::kRemote, "the peer has left a way on which messages may be that count as sent");
       if (beside)
         leave_leg(kReturns);
@@ -191,6 +191,7 @@ bool FailoverConnection::look_at_beside() {
     return true;
   }
   leave_leg(kReturns);
+  if (error_) return true;
   leg_number_ = beside_->label() & kNumberBits;
   become(FailoverEvent::kLegMade);
   std::swap(record_in_, beside_in_);

@@ -99,5 +99,27 @@ TEST(TcpOptions, OutOfRangeIsRefused) {
   }
 }
 
+TEST(RdmaOptions, ComeFromTheEnvironment) {
+  EXPECT_EQ(RdmaOptions::from_environment().traffic_class, 0);
+  Environment traffic_class("TOMBOLO_RDMA_TC", "106"), service_level("TOMBOLO_RDMA_SL", "3");
+  const RdmaOptions options = RdmaOptions::from_environment();
+  EXPECT_EQ(options.traffic_class, 106);
+  EXPECT_EQ(options.service_level, 3);
+}
+
+TEST(RdmaOptions, OutOfRangeIsRefused) {
+  for (auto [name, value, expected] : {std::tuple{"TOMBOLO_RDMA_TC", "256", "0 to 255"},
+                                       {"TOMBOLO_RDMA_TC", "-1", "0 to 255"},
+                                       {"TOMBOLO_RDMA_SL", "16", "0 to 15"},
+                                       {"TOMBOLO_RDMA_TIMEOUT", "32", "0 to 31"},
+                                       {"TOMBOLO_RDMA_RETRIES", "8", "0 to 7"}}) {
+    Environment set(name, value);
+    EXPECT_EQ(refusal([] { RdmaOptions::from_environment(); }),
+              fmt::format("{}={}: expected {}", name, value, expected));
+  }
+  Environment set("TOMBOLO_RDMA_TC", "high");
+  EXPECT_NE(refusal([] { RdmaOptions::from_environment(); }).find("TOMBOLO_RDMA_TC"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tombolo::transport

@@ -105,7 +105,7 @@ struct Router::State {
     acceptor->check_process();
     return acceptor;
   }
-  LegMaker leg_maker() { return {listening(), ways, options.return_after}; }
+  LegMaker leg_maker() { return {listening(), ways, options.return_after, options.gpu_staging}; }
 };
 
 Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/parameter.h"
 #include "topology/files/cluster_file.h"
+#include "transport/gpu_staging.h"
 #include "transport/observe/meters.h"
 #include "transport/rdma/options.h"
 #include "transport/shm/options.h"
@@ -101,6 +102,9 @@ struct RouterOptions {
   /// Of all packets that connections of this router send (IP_TOS, IPV6_TCLASS, and instead of
   /// `rdma.traffic_class`); -1: the kernel's, and that of `rdma`.
   int traffic_class = -1;
+  /// By which GPU memory goes on over ways that reach host memory alone, once its NICs have failed; null: its
+  /// connections fail with them.
+  GpuStagingMaker gpu_staging = {};
   UcxOptions ucx = {};
   Overlong overlong = Overlong::kError;  ///< of what this end receives
   std::vector<NicLimit> limits;          ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)

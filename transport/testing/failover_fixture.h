@@ -35,10 +35,7 @@ class FailoverTest : public testing::Test {
                         std::size_t eager = 4096) {
     RouterOptions made = router_options(host);
     made.log = book_.of(host);
-    made.extra_backends = {[=](const RouterOptions& given) {
-      return std::make_shared<PretendedRdmaBackend>(given.host.name, nics,
-                                                    pretended_options(queue_pairs, eager));
-    }};
+    made.extra_backends = {pretended_rdma(nics, queue_pairs, eager)};
     return made;
   }
   /// The ends have told each other then what they have received, and where further legs go.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <random>
 #include <utility>
@@ -66,6 +67,7 @@ class PretendedNics {
     ibv_qp_cap room{};
     std::uint32_t peer = 0, used = 0, unsignaled = 0;
     unsigned access = 0;
+    int traffic_class = -1;  // until it has a peer
     std::deque<Send> sends;
     std::deque<Receive> receives;
   };
@@ -125,6 +127,14 @@ class PretendedNics {
                send.what.opcode != IBV_WR_SEND ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, send.piece.length, 0,
                pair.qp_num, send.entries);
   }
+  void move(std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    if (bus_) {
+      bus_(to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
   /// What a network that is cut makes of a piece.
   void lose(const Send& send, Pair& other, const std::byte* from) {
     const std::uint32_t length = send.piece.length;
@@ -142,7 +152,8 @@ class PretendedNics {
         return;
       }
       default:
-        late_.push_back({send, other.qp_num, std::vector<std::byte>(from, from + length)});
+        late_.push_back({send, other.qp_num, std::vector<std::byte>(length)});
+        move(late_.back().bytes.data(), from, length);
     }
   }
   void arrive_late() {
@@ -172,7 +183,7 @@ class PretendedNics {
           !covered(into.piece.lkey, to, length, other->pd, IBV_ACCESS_LOCAL_WRITE))
         return IBV_WC_REM_INV_REQ_ERR;
     }
-    if (length != 0) std::memcpy(reinterpret_cast<std::byte*>(to), from, length);
+    move(reinterpret_cast<std::byte*>(to), from, length);
     if (announces) {
       complete(other->recv_cq, other->receives.front().id, IBV_WC_SUCCESS,
                writes ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, length, writes ? send.what.imm_data : 0,
@@ -189,8 +200,7 @@ class PretendedNics {
     if ((other.access & IBV_ACCESS_REMOTE_READ) == 0 ||
         !covered(send.what.wr.rdma.rkey, from, length, other.pd, IBV_ACCESS_REMOTE_READ))
       return end(pair, send, IBV_WC_REM_ACCESS_ERR);
-    std::memcpy(reinterpret_cast<std::byte*>(send.piece.addr), reinterpret_cast<const std::byte*>(from),
-                length);
+    move(reinterpret_cast<std::byte*>(send.piece.addr), reinterpret_cast<const std::byte*>(from), length);
     ++reads_;
     if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
       complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS, IBV_WC_RDMA_READ, length, 0, pair.qp_num,
@@ -245,6 +255,8 @@ class PretendedNics {
   PretendedFaults faults_;
   std::deque<Late> late_;
   std::size_t reads_ = 0;
+  std::function<void(std::byte* to, const std::byte* from, std::size_t bytes)>
+      bus_;  // null: memory is the host's
 };
 
 }  // namespace tombolo::transport::test

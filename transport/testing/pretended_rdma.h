@@ -131,14 +131,20 @@ class PretendedRdmaBackend final : public channel::ControlChannelBackend {
   RdmaOptions options_;
 };
 
+/// Of the router's options for RDMA only the traffic class counts.
+inline BackendMaker pretended_rdma(std::size_t nics = 1, int queue_pairs = 1, std::size_t eager = 4096) {
+  return [=](const RouterOptions& given) {
+    RdmaOptions options = pretended_options(queue_pairs, eager);
+    options.traffic_class = given.rdma.traffic_class;
+    return std::make_shared<PretendedRdmaBackend>(given.host.name, nics, options);
+  };
+}
+
 /// For TestedBackend::options.
 template <std::size_t kNics, int kQueuePairs, std::size_t kEager>
 RouterOptions pretended_rdma_options(const std::string& host) {
   RouterOptions options = router_options(host);
-  options.extra_backends = {[](const RouterOptions& given) {
-    return std::make_shared<PretendedRdmaBackend>(given.host.name, kNics,
-                                                  pretended_options(kQueuePairs, kEager));
-  }};
+  options.extra_backends = {pretended_rdma(kNics, kQueuePairs, kEager)};
   return options;
 }
 

@@ -123,6 +123,12 @@ class PretendedVerbs : private PretendedNics {
     const std::lock_guard lock(lock_);
     faults_.refuse(function, error, after);
   }
+  /// How the NICs read and write memory that the processor does not reach; null: there is none. Called with a
+  /// lock held.
+  void set_bus(std::function<void(std::byte* to, const std::byte* from, std::size_t bytes)> bus) {
+    const std::lock_guard lock(lock_);
+    bus_ = std::move(bus);
+  }
   /// Whether all refusals have come to pass.
   bool refused_all() {
     const std::lock_guard lock(lock_);
@@ -200,6 +206,14 @@ class PretendedVerbs : private PretendedNics {
   std::size_t registered() {
     const std::lock_guard lock(lock_);
     return memories_.size();
+  }
+  /// Of every queue pair that has a peer, by the name of its device.
+  std::multiset<std::pair<std::string, int>> traffic_classes() {
+    const std::lock_guard lock(lock_);
+    std::multiset<std::pair<std::string, int>> all;
+    for (const auto& [number, pair] : pairs_)
+      if (pair->traffic_class != -1) all.emplace(pair->context->device->name, pair->traffic_class);
+    return all;
   }
   /// RDMA READs that were carried out.
   std::size_t reads() {
@@ -394,6 +408,7 @@ class PretendedVerbs : private PretendedNics {
     pair->state = attributes->qp_state;
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair->access = attributes->qp_access_flags;
     if ((mask & IBV_QP_DEST_QPN) != 0) pair->peer = attributes->dest_qp_num;
+    if ((mask & IBV_QP_AV) != 0) pair->traffic_class = attributes->ah_attr.grh.traffic_class;
     return 0;
   }
   static int destroy_qp(ibv_qp* plain) {
