@@ -75,6 +75,12 @@ CollectivePlan draw_collective_plan(std::uint64_t seed, Over over) {
   std::size_t left = kMostBytesPerRank;
   for (std::uint64_t steps = 1 + draw.below(8); steps != 0; --steps)
     plan.steps.push_back(draw_step(draw, plan, left));
+  // By draws of its own, so that the rest of a seed's plan is what it was before collectives could be
+  // started.
+  Draw starting(~seed + 2'000'003);
+  if (starting.once_in(2)) {
+    for (CollectiveStep& step : plan.steps) step.started = starting.once_in(2);
+  }
   return plan;
 }
 
@@ -90,9 +96,10 @@ std::string describe(const CollectivePlan& plan) {
   }
   for (std::size_t number = 0; number < plan.steps.size(); ++number) {
     const CollectiveStep& step = plan.steps[number];
-    text += fmt::format("  step {}: {} of {} {} {}, root {}{}{}", number, collective_name(step.collective),
+    text += fmt::format("  step {}: {} of {} {} {}, root {}{}{}{}", number, collective_name(step.collective),
                         step.count, data_type_name(step.type), reduce_op_name(step.op), step.root,
-                        step.in_place ? ", in place" : "", step.in_half ? ", in the halves" : "");
+                        step.in_place ? ", in place" : "", step.in_half ? ", in the halves" : "",
+                        step.started ? ", started" : "");
     for (const Transfer& one : step.transfers)
       text += fmt::format("; {} sends {} bytes to {}", one.from, one.bytes, one.to);
     text += "\n";

@@ -28,6 +28,9 @@ struct CollectiveStep {
   unsigned root = 0;
   bool in_place = false;
   bool in_half = false;  ///< in the communicator of the even, or the odd, ranks
+  /// The collective is only started, and waited for in a later step, before one in another communicator, or
+  /// at the end.
+  bool started = false;
   std::vector<Transfer> transfers;
 };
 

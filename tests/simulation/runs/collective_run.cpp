@@ -36,6 +36,13 @@ constexpr std::size_t kGuardBytes = 16;
 
 enum class RankState : std::uint8_t { kWorking, kFinished, kClosed };
 
+/// A collective that was started.
+struct StartedCall {
+  Work work;
+  std::size_t number = 0;                      // of its step
+  std::deque<std::vector<std::byte>> buffers;  // what it sends, and what it receives
+};
+
 struct RankProcess {
   unsigned rank = 0;
   RankState state = RankState::kWorking;
@@ -43,6 +50,7 @@ struct RankProcess {
   std::unique_ptr<Communicator> all, half;
   bool made = false, aborting = false;
   std::size_t steps_done = 0;
+  std::deque<StartedCall> started;            // all in one communicator
   std::deque<std::vector<std::byte>> in_use;  // buffers of the step that is under way
   std::deque<std::vector<std::byte>> over;    // those of earlier ones, all kOver
   std::string failed;
@@ -138,6 +146,7 @@ class CollectiveRun {
     rank.all.reset();
     if (rank.rank == 0 && !dead(rank)) store_.leave();
     retire(rank);
+    for (StartedCall& one : rank.started) retire(rank, one.buffers);
     rank.state = RankState::kClosed;
   }
 
@@ -154,6 +163,7 @@ class CollectiveRun {
       ++rank.steps_done;
       retire(rank);
     }
+    while (!rank.started.empty() && !dead(rank)) redeem(rank, world_.random()() % rank.started.size());
     if (plan_.finalizes && !dead(rank)) {
       if (rank.half) rank.half->finalize();
       rank.all->finalize();
@@ -161,35 +171,80 @@ class CollectiveRun {
   }
 
   /// From now on the buffers of the last step are its owner's.
-  static void retire(RankProcess& rank) {
-    for (auto& buffer : rank.in_use) {
+  static void retire(RankProcess& rank) { retire(rank, rank.in_use); }
+  static void retire(RankProcess& rank, std::deque<std::vector<std::byte>>& buffers) {
+    for (auto& buffer : buffers) {
       std::ranges::fill(buffer, kOver);
       rank.over.push_back(std::move(buffer));
     }
-    rank.in_use.clear();
+    buffers.clear();
+  }
+
+  Communicator& communicator_of(RankProcess& rank, std::size_t number) const {
+    return plan_.steps[number].in_half ? *rank.half : *rank.all;
+  }
+
+  /// Waits for it, or polls first.
+  void await(Communicator& communicator, Work work) {
+    // test() has no deadline; who polls has to have one.
+    const TimePoint patience =
+        world_.clock().now() + Duration(static_cast<Duration::rep>(world_.random()() % 400'000'000));
+    const bool polls = world_.random()() % 2 == 0;
+    bool done = false;
+    while (polls && !done && world_.clock().now() < patience) {
+      done = communicator.test(work);
+      if (!done) sleep(microseconds(1 + world_.random()() % 300));
+    }
+    if (!done) communicator.wait(work);
+  }
+
+  void redeem(RankProcess& rank, std::size_t which) {
+    const auto at = rank.started.begin() + static_cast<std::ptrdiff_t>(which);
+    await(communicator_of(rank, at->number), at->work);
+    check_result(rank, at->number, at->buffers.back());
+    retire(rank, at->buffers);
+    rank.started.erase(at);
+  }
+
+  StepView view_of(const RankProcess& rank, std::size_t number) const {
+    const CollectiveStep& step = plan_.steps[number];
+    const std::vector<unsigned>& members = step.in_half ? halves_[rank.rank % 2] : everybody_;
+    return {step, number, members,
+            static_cast<std::size_t>(std::ranges::find(members, rank.rank) - members.begin())};
+  }
+
+  void check_result(RankProcess& rank, std::size_t number, const std::vector<std::byte>& receive) {
+    ++messages_;
+    std::vector<std::byte> expected = expected_of(view_of(rank, number));
+    expected.resize(receive.size(), kUntouched);
+    if (receive == expected) return;
+    note(fmt::format("rank {}: step {} ({}{}) gave a wrong result", rank.rank, number,
+                     collective_name(plan_.steps[number].collective),
+                     plan_.steps[number].started ? ", started" : " by " + rank.all->last_algorithm()));
   }
 
   void carry_out(RankProcess& rank, std::size_t number) {
     const CollectiveStep& step = plan_.steps[number];
+    // What was started on one communicator stands still while a rank waits on another, as for this step's
+    // messages: so every rank waits for it first.
+    const auto elsewhere = [&] {
+      const bool in_half = plan_.steps[rank.started.front().number].in_half;
+      return in_half != step.in_half || (in_half && !step.transfers.empty());
+    };
+    while (!rank.started.empty() && elsewhere()) redeem(rank, world_.random()() % rank.started.size());
     std::vector<StartedTransfer> started = start(rank, number);
     call(rank, number);
     std::ranges::shuffle(started, world_.random());
     for (const StartedTransfer& one : started) {
-      // test() has no deadline; who polls has to have one.
-      const TimePoint patience =
-          world_.clock().now() + Duration(static_cast<Duration::rep>(world_.random()() % 400'000'000));
-      const bool polls = world_.random()() % 2 == 0;
-      bool done = false;
-      while (polls && !done && world_.clock().now() < patience) {
-        done = rank.all->test(one.work);
-        if (!done) sleep(microseconds(1 + world_.random()() % 300));
-      }
-      if (!done) rank.all->wait(one.work);
+      await(*rank.all, one.work);
       if (one.received != nullptr && *one.received != guarded(message_of(step, number, one.number)))
         note(fmt::format("rank {}: message {} of step {} holds other bytes than were sent", rank.rank,
                          one.number, number));
       ++messages_;
     }
+    // Not before the messages, which may be on another communicator than the collective.
+    if (!rank.started.empty() && world_.random()() % 3 == 0)
+      redeem(rank, world_.random()() % rank.started.size());
   }
 
   static std::vector<std::byte> guarded(std::vector<std::byte> bytes) {
@@ -220,13 +275,13 @@ class CollectiveRun {
 
   void call(RankProcess& rank, std::size_t number) {
     const CollectiveStep& step = plan_.steps[number];
-    const std::vector<unsigned>& members = step.in_half ? halves_[rank.rank % 2] : everybody_;
-    const auto me = static_cast<std::size_t>(std::ranges::find(members, rank.rank) - members.begin());
-    const StepView view{step, number, members, me};
-    rank.in_use.push_back(input_of(view));
-    const std::vector<std::byte>& send = rank.in_use.back();
-    rank.in_use.emplace_back(output_bytes(view) + kGuardBytes, kUntouched);
-    std::vector<std::byte>& receive = rank.in_use.back();
+    const StepView view = view_of(rank, number);
+    if (step.started) rank.started.push_back({{}, number, {}});
+    std::deque<std::vector<std::byte>>& buffers = step.started ? rank.started.back().buffers : rank.in_use;
+    buffers.push_back(input_of(view));
+    const std::vector<std::byte>& send = buffers.back();
+    buffers.emplace_back(output_bytes(view) + kGuardBytes, kUntouched);
+    std::vector<std::byte>& receive = buffers.back();
     CollectiveCall made;
     made.collective = step.collective;
     made.send = send.data();
@@ -237,17 +292,17 @@ class CollectiveRun {
     made.root = static_cast<int>(view.root());
     const bool gathers = step.collective == collectives::Collective::kAllGather;
     if (step.in_place && (gathers || step.collective == collectives::Collective::kAllReduce)) {
-      std::byte* own_part = receive.data() + (gathers ? me * send.size() : 0);
+      std::byte* own_part = receive.data() + (gathers ? view.me * send.size() : 0);
       std::ranges::copy(send, own_part);
       made.send = own_part;
     }
-    (step.in_half ? *rank.half : *rank.all).run(made);
-    ++messages_;
-    std::vector<std::byte> expected = expected_of(view);
-    expected.resize(receive.size(), kUntouched);
-    if (receive != expected)
-      note(fmt::format("rank {}: step {} ({} by {}) gave a wrong result", rank.rank, number,
-                       collective_name(step.collective), rank.all->last_algorithm()));
+    Communicator& communicator = communicator_of(rank, number);
+    if (step.started) {
+      rank.started.back().work = communicator.start(made);
+      return;
+    }
+    communicator.run(made);
+    check_result(rank, number, receive);
   }
 
   /// What another thread of a rank does where its user aborts.

@@ -45,6 +45,9 @@ TEST(CollectiveRun, WithoutFaultsEveryRankCompletesEveryStep) {
       plan.steps.push_back(step_of(collective, 500));
       plan.steps.push_back(plan.steps.back());
       plan.steps.back().in_half = true;
+      // And once more, only started.
+      plan.steps.push_back(step_of(collective, 700));
+      plan.steps.back().started = true;
     }
     const Verdict verdict = run_collectives(plan);
     EXPECT_EQ(verdict.wrong, "") << ranks;
