@@ -174,6 +174,9 @@ class Linux final : public Kernel {
     return ::mmap(at, size, protection, flags, file, offset);
   }
   int munmap(void* at, std::size_t size) noexcept override { return ::munmap(at, size); }
+  int madvise(void* at, std::size_t size, int advice) noexcept override {
+    return ::madvise(at, size, advice);
+  }
   ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
                            unsigned long their_count, unsigned long flags) noexcept override {
     return ::process_vm_readv(process, mine, count, theirs, their_count, flags);

@@ -70,6 +70,7 @@ class Kernel {
   virtual void* mmap(void* at, std::size_t size, int protection, int flags, int file,
                      off_t offset) noexcept = 0;
   virtual int munmap(void* at, std::size_t size) noexcept = 0;
+  virtual int madvise(void* at, std::size_t size, int advice) noexcept = 0;
   virtual ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
                                    unsigned long their_count, unsigned long flags) noexcept = 0;
 };

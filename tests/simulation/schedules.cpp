@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "tests/simulation/plans/plan.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -67,12 +66,12 @@ void report(const Schedules& schedules, std::uint64_t seed, const std::string& w
   say(fmt::format("seed {}: {}\n  {}\n", seed, wrong, how_to_repeat(schedules, seed)));
 }
 
-void add(Totals& totals, const Plan& plan, const Verdict& verdict) {
+void add(Totals& totals, const Verdict& verdict) {
   ++totals.plans;
   totals.wrong += !verdict.ok();
   totals.connected += verdict.connected;
   totals.failed += verdict.failed;
-  totals.tls += plan.tls;
+  totals.tls += verdict.tls;
   totals.messages += verdict.messages;
   totals.breaks += verdict.breaks;
   totals.rejoins += verdict.rejoins;
@@ -94,11 +93,10 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
   const std::uint64_t end = schedules.first + schedules.count;
   for (std::uint64_t seed = schedules.first + job; seed < end; seed += schedules.jobs) {
     progress.seed = seed;
-    const Plan plan = draw_plan(seed, schedules.over);
     RunOptions options;
     options.defect = schedules.defect;
     const Verdict verdict = run_seed(schedules.under, seed, options, schedules.over);
-    add(progress.totals, plan, verdict);
+    add(progress.totals, verdict);
     progress.totals.seconds = used();
     if (schedules.each)
       say(fmt::format("seed {}: {} turns, {:.6f} s of virtual time, {} messages, course {:016x}\n", seed,

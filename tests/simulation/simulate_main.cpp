@@ -1,4 +1,6 @@
 // Runs seeded plans, and makes failing ones short.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -68,9 +70,19 @@ int run_one(Plan plan, const RunOptions& options, bool shorten) {
   return end_of(run_connection(plan, options));
 }
 
+/// A schedule takes some hundred KiB, which glibc would give back to the kernel at its end, or map for each
+/// large message, and have zeroed for the next.
+void keep_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_memory();
   Schedules schedules;
   std::uint64_t one = 0;
   std::string file, json, defect;

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "transport/kernel.h"
+
 namespace tombolo::transport::shm {
 namespace {
 
@@ -12,7 +14,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 void populate_area(Ring& ring) noexcept {
 #ifdef MADV_POPULATE_WRITE
   // Kernels before 5.14 do not know it, and the pages then come one by one.
-  madvise(ring.area, kAreaBytes, MADV_POPULATE_WRITE);
+  kernel().madvise(ring.area, kAreaBytes, MADV_POPULATE_WRITE);
 #endif
 }
 

@@ -10,6 +10,7 @@ namespace tombolo::simulation {
 
 struct Verdict {
   std::string wrong;  ///< what must not be; empty where all is well
+  bool tls = false;   ///< of the plan
   bool connected = false, failed = false;
   std::uint64_t messages = 0, breaks = 0, rejoins = 0, replayed = 0, turns = 0;
   double seconds = 0;        ///< of virtual time

@@ -142,6 +142,8 @@ class PretendedKernel final : public transport::Kernel {
   int fstat(int file, struct ::stat* status) noexcept override;
   void* mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset) noexcept override;
   int munmap(void* at, std::size_t size) noexcept override;
+  /// Pages come when they are touched: a schedule touches few.
+  int madvise(void*, std::size_t, int) noexcept override { return 0; }
   ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
                            unsigned long their_count, unsigned long flags) noexcept override;
 

@@ -368,6 +368,7 @@ class CollectiveRun {
     verdict_.failed =
         std::ranges::any_of(ranks_, [](const RankProcess& rank) { return !rank.failed.empty(); });
     verdict_.messages = messages_;
+    verdict_.tls = plan_.network.tls;
     verdict_.turns = world_.turns();
     verdict_.course = world_.course();
     verdict_.seconds = world_.elapsed();

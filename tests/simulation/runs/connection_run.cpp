@@ -80,6 +80,7 @@ class Run {
       verdict.messages += facts.ends[host].done_receives;
       verdict.failed |= !facts.ends[host].error.empty();
     }
+    verdict.tls = plan_.tls;
     verdict.turns = world_.turns();
     verdict.course = world_.course();
     verdict.seconds = world_.elapsed();

@@ -104,6 +104,7 @@ class PluginRun {
       connected = connected && end.made;
     }
     verdict_.connected = connected;
+    verdict_.tls = plan_.network.tls;
     verdict_.turns = world_.turns();
     verdict_.course = world_.course();
     verdict_.seconds = world_.elapsed();
