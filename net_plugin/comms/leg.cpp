@@ -1,5 +1,6 @@
 #include "net_plugin/comms/leg.h"
 
+#include "net_plugin/comms/lane_label.h"
 #include "net_plugin/gpu/leg_staging.h"
 
 namespace tombolo::net_plugin {
@@ -23,7 +24,8 @@ class LegConnecting final : public transport::Connecting {
 
 transport::GpuStagingMaker Legs::further_legs() const {
   return [legs = *this](std::uint64_t label) -> std::unique_ptr<transport::GpuStaging> {
-    if (!legs.stages(label)) return nullptr;
+    // A question for NICs is asked and answered from host memory, and says nothing of staging.
+    if (!legs.stages(label) || label == LaneLabel::kAsksForEndpoint) return nullptr;
     return std::make_unique<gpu::LegStaging>(legs.support_->staging(), legs.directions_, legs.log_,
                                              legs.overlong_);
   };
