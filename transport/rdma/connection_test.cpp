@@ -130,9 +130,10 @@ TEST_F(Rdma, GpuMemoryIsNotTakenWhileTheProcessorCopies) {
   };
   test::expect_in(refusal([&] { left().register_memory(buffer, MemoryKind::kCuda); }),
                   "TOMBOLO_RDMA_EAGER=0");
-  test::expect_in(refusal([&] { left().register_dma_buf(buffer, 7, 0); }), "TOMBOLO_RDMA_EAGER=0");
+  test::expect_in(refusal([&] { left().register_dma_buf(buffer, STDERR_FILENO, 0); }),
+                  "TOMBOLO_RDMA_EAGER=0");
   connect(1, test::pretended_options(1, 0));
-  EXPECT_NE(left().register_dma_buf(buffer, 7, 0), nullptr);
+  EXPECT_NE(left().register_dma_buf(buffer, STDERR_FILENO, 0), nullptr);
   EXPECT_NE(left().register_memory(buffer, MemoryKind::kCuda), nullptr);
 }
 
@@ -141,8 +142,8 @@ TEST_F(Rdma, AFlushReadsBackWithEveryNicAndOnlyFromGpuMemory) {
     connect(nics, test::pretended_options(nics == 1 ? 1 : 3, 0));
     std::vector<std::byte> gpu(300'000), host(1000);
     for (const bool dma_buf : {false, true}) {
-      const auto memory =
-          dma_buf ? right().register_dma_buf(gpu, 7, 0) : right().register_memory(gpu, MemoryKind::kCuda);
+      const auto memory = dma_buf ? right().register_dma_buf(gpu, STDERR_FILENO, 0)
+                                  : right().register_memory(gpu, MemoryKind::kCuda);
       const auto host_memory = right().register_memory(host, MemoryKind::kHost);
       const std::size_t before = verbs_.reads();
       EXPECT_EQ(right().post_flush(host, host_memory.get()), nullptr);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/eventfd.h>
@@ -65,8 +66,9 @@ class PretendedVerbs : private PretendedNics {
     made->reg_mr = [](ibv_pd* domain, void* address, std::size_t length, int access) -> ibv_mr* {
       return instance().refused("reg_mr") ? nullptr : instance().add(domain, address, length, access);
     };
-    made->reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t, std::size_t length, std::uint64_t address, int,
-                             int access) -> ibv_mr* {
+    made->reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t, std::size_t length, std::uint64_t address,
+                             int file, int access) -> ibv_mr* {
+      if (::fcntl(file, F_GETFD) < 0) return nullptr;  // EBADF
       return instance().refused("reg_dmabuf_mr")
                  ? nullptr
                  : instance().add(domain, reinterpret_cast<void*>(address), length, access);
