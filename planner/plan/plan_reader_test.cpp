@@ -172,7 +172,7 @@ TEST(PlanFile, ReadsHowEarlierVersionsSaidThatTheOptimizerIsSharded) {
 
 /// Four replicas on hosts of their own, of which two each divide the experts.
 Plan plan_with_experts() {
-  Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
   plan.job.framework = Framework::kMegatron;
   Model& model = plan.job.model;
   model.biases = false;
