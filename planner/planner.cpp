@@ -33,22 +33,32 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
     if (value < 0) fail(Cause::kInvalidUsage, "{} is {}, expected > 0, or 0 to have it chosen", name, value);
   const auto check = [&](Job one) {
     one.tensor = std::max(1, job.tensor);
+    one.expert_parallel = one.expert_parts();
     // where the degree is open, this applies to degrees greater than 1
     one.sequence_parallel &= job.tensor != 0;
     one.check();
     if (const auto lacks = inexpressible(one, job.framework); !lacks.empty())
       fail(Cause::kUnsupported, "{}; plan without, or for another framework", fmt::join(lacks, "; "));
   };
-  check(job);
-  for (const auto& [schedule, chunks] : options.schedules) {
-    Job one = job;
-    one.schedule = schedule;
-    one.chunks = chunks;
-    check(std::move(one));
-  }
-  for (const Saving& saving : options.savings) {
+  // Of the ways to save memory one has to go with what is fixed.
+  std::optional<Job> possible;
+  std::optional<Error> why;
+  for (const Saving& saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
     Job one = job;
     one.set(saving);
+    one.expert_parallel = job.expert_parallel;
+    try {
+      check(one);
+      if (!possible) possible = std::move(one);
+    } catch (const Error& error) {
+      if (!why) why = error;
+    }
+  }
+  if (!possible) throw Error(*why);
+  for (const auto& [schedule, chunks] : options.schedules) {
+    Job one = *possible;
+    one.schedule = schedule;
+    one.chunks = chunks;
     check(std::move(one));
   }
   if (!(options.alpha > 0) || options.alpha > 10)
@@ -63,16 +73,35 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
 
 }  // namespace
 
+std::vector<int> expert_degrees(const Job& job, std::size_t replicas) {
+  if (job.expert_parallel > 0) return {job.expert_parallel};
+  if (job.model.experts == 0 || !traits(job.framework).expert_parallel || job.profile) return {1};
+  std::vector<int> degrees;
+  for (int degree = 1; degree <= job.model.experts && at(degree) <= replicas; ++degree)
+    if (job.model.experts % degree == 0 && replicas % at(degree) == 0) degrees.push_back(degree);
+  return degrees;
+}
+
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas) {
   std::vector<Saving> savings;
+  const std::vector<int> degrees = expert_degrees(job, replicas);
   for (Saving saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
     if (replicas < 2) saving.sharding = Sharding::kNone;
-    if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+    for (const int degree : degrees) {
+      saving.expert_parallel = degree;
+      if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+    }
   }
   return savings;
 }
 
 namespace {
+
+std::size_t cluster_devices(const topology::ClusterFile& cluster) {
+  std::size_t devices = 0;
+  for (const topology::Host& host : cluster.hosts) devices += host.devices.size();
+  return devices;
+}
 
 /// Notes the devices that the framework cannot start beside the others.
 void note_unstarted(const ClusterView& view, const std::vector<LauncherSlot>& all,
@@ -147,9 +176,8 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
 /// layers are computed again and a step gets shorter. Throws what a plan of whole rows lacks.
 Plan with_open_parts(const topology::ClusterFile& cluster, const Job& wanted, const PlanOptions& options,
                      const Strategy& strategy) {
-  std::size_t devices = 0;
-  for (const topology::Host& host : cluster.hosts) devices += host.devices.size();
-  const std::size_t most = traits(wanted.framework).context_parallel && !wanted.profile ? devices : 1;
+  const std::size_t most =
+      traits(wanted.framework).context_parallel && !wanted.profile ? cluster_devices(cluster) : 1;
   std::optional<Plan> best;
   std::optional<Error> whole;
   Job job = wanted;
@@ -189,7 +217,9 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   check_job(job, wanted, strategy);
   PlanOptions options = wanted;
   const FrameworkTraits& can = traits(job.framework);
-  options.uneven_replicas &= can.uneven_replicas && can.tensor_degree_per_stage && job.context_parallel == 1;
+  options.uneven_replicas &= can.uneven_replicas && can.tensor_degree_per_stage &&
+                             job.context_parallel == 1 &&
+                             expert_degrees(job, cluster_devices(cluster)) == std::vector{1};
   const ClusterView all(cluster, "per-peer", {});
   const std::vector<LauncherSlot> slots = launcher_slots(all, options.rank_hosts);
   std::optional<Plan> best;

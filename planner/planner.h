@@ -28,7 +28,7 @@ struct PlanOptions {
   /// Holmes' alpha: a value above 1 gives faster clusters a little more than their share.
   double alpha = 1.0;
   /// Ways to save memory that may be used: for each layout the first with which it fits is taken. Empty = as
-  /// the job says.
+  /// the job says. Among how many replicas experts are divided follows from the job alone.
   std::vector<Saving> savings;
   /// The schedules to try, each with its number of model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
@@ -43,7 +43,13 @@ struct PlanOptions {
   bool may_leave_out = false;
 };
 
-/// The ways to save memory with so many replicas; a single replica cannot shard the optimizer. Never empty.
+/// Among how many replicas experts may be divided: as the job says, or where that is open all common divisors
+/// of the experts and the replicas, where the framework can divide them.
+std::vector<int> expert_degrees(const Job& job, std::size_t replicas);
+
+/// The ways to save memory with so many replicas; a single replica cannot shard the optimizer, and where the
+/// job leaves open among how many replicas experts are divided, each is with each of expert_degrees(). Never
+/// empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
 /// The plan that is fastest in simulation among those that the strategy considers, that the job's framework

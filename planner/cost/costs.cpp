@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "planner/cost/collective.h"
-#include "planner/cost/memory.h"
+#include "planner/cost/slot_parameters.h"
 #include "planner/model/index.h"
 #include "planner/model/replica_exchange.h"
 
@@ -45,11 +45,11 @@ TensorReduce tensor_reduce(const Plan& plan, const ClusterView& view, const std:
               2 * (group.tensor - group.hosts) * profile.hop_seconds};
 }
 
-/// The ranks of the replicas that divide rows' tokens with that of these ranks, at the same slot, by replica;
-/// none where nothing is divided, and in a part of a plan, which has no other replicas.
-std::vector<std::vector<int>> context_peers(const Plan& plan, const std::vector<int>& ranks) {
+/// Of the replicas in groups of `parts`, the ranks of those in the group of these ranks, at the same slot, by
+/// replica; none where groups are of one, and in a part of a plan, which has no other replicas.
+std::vector<std::vector<int>> peers_of(const Plan& plan, const std::vector<int>& ranks, int parts) {
   const RankPlacement& place = plan.ranks[at(ranks.front())];
-  const int parts = plan.job.context_parallel, begin = place.replica / parts * parts;
+  const int begin = place.replica / parts * parts;
   std::vector<std::vector<int>> peers;
   if (parts < 2 || begin + parts > plan.data_size()) return peers;
   peers.resize(at(parts), std::vector<int>(ranks.size()));
@@ -80,6 +80,16 @@ CollectiveLink context_link(const Plan& plan, const ClusterView& view,
         path.latency_seconds + (path.inside_host ? profile.hop_seconds : profile.network_hop_seconds));
   }
   return link;
+}
+
+/// The slots of the replicas that divide experts.
+std::vector<ExpertMember> members_of(const Plan& plan, const ClusterView& view,
+                                     const std::vector<std::vector<int>>& peers) {
+  std::vector<ExpertMember> members;
+  for (const std::vector<int>& ranks : peers)
+    members.push_back(
+        {ranks.front(), view.host_index(plan.ranks[at(ranks.front())].host), static_cast<int>(ranks.size())});
+  return members;
 }
 
 /// Whether a replica's pipeline has several stages, on several hosts.
@@ -138,7 +148,9 @@ double recomputed_share(const Job& job) {
     case Recompute::kNone:
       return 0;
     case Recompute::kSelective:
-      return job.on_cuda() ? 0 : job.model.attention_core_flops() / job.model.layer_forward_flops();
+      return job.on_cuda()
+                 ? 0
+                 : job.model.layers * job.model.attention_core_flops() / job.model.layers_forward_flops();
     case Recompute::kFull:
       return 1;
   }
@@ -226,6 +238,13 @@ PassSeconds SlotCosts::stage(const Stage& stage, bool first, bool last) const no
   return sum;
 }
 
+const ComputeProfile& kernels_on(const Job& job, const topology::Device& device) {
+  static const ComputeProfile kFlopsAlone;
+  const ComputeProfile* found =
+      job.compute && device.kind == topology::DeviceKind::kGpu ? job.compute->find(device.name) : nullptr;
+  return found != nullptr ? *found : kFlopsAlone;
+}
+
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
   const Job& job = plan.job;
   const Model& model = job.model;
@@ -238,9 +257,11 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   std::vector<RankDevice> devices;
   double memory_speed = 0;
   // Peers wait for each other in every layer, so that the slowest of them decides, too.
-  const std::vector<std::vector<int>> peers = context_peers(plan, ranks);
+  const std::vector<std::vector<int>> peers = peers_of(plan, ranks, job.context_parallel),
+                                      sharing = peers_of(plan, ranks, job.expert_parts());
   std::vector<int> in_step = ranks;
-  for (const std::vector<int>& others : peers) in_step.insert(in_step.end(), others.begin(), others.end());
+  for (const auto* some : {&peers, &sharing})
+    for (const std::vector<int>& others : *some) in_step.insert(in_step.end(), others.begin(), others.end());
   for (const int rank : in_step) {
     const RankPlacement& place = plan.ranks[at(rank)];
     const int host = view.host_index(place.host);
@@ -264,35 +285,57 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     return costs;
   }
   const bool last = first.stage + 1 == slots;
+  const std::vector<ExpertMember> members = members_of(plan, view, sharing);
+  PassSeconds mixture;
   for (const RankDevice& one : devices) {
-    static const ComputeProfile kFlopsAlone;
-    const ComputeProfile* found = job.compute && one.device->kind == topology::DeviceKind::kGpu
-                                      ? job.compute->find(one.device->name)
-                                      : nullptr;
-    const ComputeProfile& profile = found != nullptr ? *found : kFlopsAlone;
+    const ComputeProfile& profile = kernels_on(job, *one.device);
     LayerGroup group{static_cast<int>(ranks.size())};
     if (profile.floor_per_pipelined_rank > 0 && group.tensor > 1)
       group.in_pipeline_over_hosts = pipeline_over_hosts(plan, first);
     group.context = context_link(plan, view, peers, profile);
     const TensorReduce reduce = tensor_reduce(
         plan, view, ranks, model.boundary_bytes() * rows / job.context_parallel, profile, group);
+    ExpertExchange exchange = expert_exchange(job, view, profile, members, rows);
+    if (!exchange.crosses()) group.expert_exchange = exchange.inside_seconds + exchange.wait_seconds;
+    costs.expert_exchange_seconds = std::max(costs.expert_exchange_seconds, group.expert_exchange);
+    if (exchange.inside_seconds + exchange.wait_seconds >=
+        costs.expert_exchange.inside_seconds + costs.expert_exchange.wait_seconds)
+      costs.expert_exchange = std::move(exchange);
     const PassSeconds layer = layer_seconds(job, profile, one.speeds, group, rows, reduce);
     if (layer.both() >= costs.layer.both()) costs.layer = layer;
+    if (model.experts > 0) {
+      const PassSeconds with_experts =
+          layer_seconds(job, profile, one.speeds, group, rows, reduce, Mlp::kMixture);
+      if (with_experts.both() >= mixture.both()) mixture = with_experts;
+    }
     if (last) {
       const PassSeconds head = head_seconds(job, profile, one.speeds, group, rows, reduce);
       if (head.both() >= costs.head.both()) costs.head = head;
     }
     costs.optimizer = std::max(costs.optimizer, profile.step_seconds);
   }
+  if (model.mixed()) {
+    costs.layers.assign(at(model.layers), costs.layer);
+    for (int layer = 0; layer < model.layers; ++layer)
+      if (model.mlp_of(layer) == Mlp::kMixture) costs.layers[at(layer)] = mixture;
+  } else if (model.experts > 0) {
+    costs.layer = mixture;
+  }
   if (memory_speed > 0) {
     // Both frameworks clear the gradients before the step and read them for the norm.
     const double gradient = job.gradient_bytes(), update = update_bytes(job);
-    const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
-    const double replicas = plan.data_size(), share = job.sharded() ? replicas : 1;
+    const double experts = static_cast<double>(slot_expert_parameters(plan, first.replica, first.stage));
+    const double others = static_cast<double>(slot_parameters(plan, first.replica, first.stage)) - experts;
     const bool sums_share =
         replica_exchange(job.framework, job.sharding, slots).reduction == GradientReduction::kEachMicroBatch;
-    costs.optimizer +=
-        parameters * (2 * gradient / (sums_share ? replicas : 1) + update / share) / memory_speed;
+    const auto seconds = [&](double parameters, double replicas) {
+      return parameters *
+             (2 * gradient / (sums_share ? replicas : 1) + update / (job.sharded() ? replicas : 1)) /
+             memory_speed;
+    };
+    costs.optimizer += seconds(others, plan.data_size());
+    if (experts > 0)
+      costs.optimizer += seconds(experts, static_cast<double>(plan.data_size()) / job.expert_parts());
   }
   return costs;
 }

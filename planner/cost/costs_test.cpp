@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/randomized_test.h"
-#include "planner/cost/memory.h"
+#include "planner/cost/slot_parameters.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner {
@@ -218,6 +218,57 @@ TEST(SlotCosts, ReplicasThatDivideRowsExchangeOverTheSlowestLinkOfTheirRing) {
   plan.pipelines.resize(1);
   plan.ranks.resize(1);
   EXPECT_NEAR(forward(0), work, 1e-12);
+}
+
+TEST(SlotCosts, ReplicasThatDivideExpertsOnOneHostWaitForEachOther) {
+  Plan plan = simple_plan(testing::mixture_model(4), {"a0", "a0", "a1", "a1"}, 1, 4, 4, 3);
+  plan.job.framework = Framework::kMegatron;
+  const auto cluster = hosts_of_two();
+  const SlotCosts whole = costs_of(plan, cluster, {0});
+  EXPECT_DOUBLE_EQ(whole.layer.forward, 3 * plan.job.model.layer_forward_flops(Mlp::kMixture) / 1e9);
+  plan.job.expert_parallel = 2;
+  const SlotCosts divided = costs_of(plan, cluster, {0});
+  // Half of 3 rows of 32 tokens of 64 values for 2 experts goes to the other, there and back.
+  const double exchange = 3.0 * 32 * 64 * 4 * 2 / 2 / 1e6 + 1e-3;
+  EXPECT_NEAR(divided.expert_exchange_seconds, exchange, 1e-12);
+  EXPECT_NEAR(divided.layer.forward - whole.layer.forward, 2 * exchange, 1e-12);
+  EXPECT_NEAR(divided.layer.backward_input - whole.layer.backward_input, 2 * exchange, 1e-12);
+  EXPECT_DOUBLE_EQ(divided.layer.backward_weights, whole.layer.backward_weights);
+  plan.job.recompute = Recompute::kFull;
+  EXPECT_NEAR(costs_of(plan, cluster, {0}).layer.backward() - divided.layer.backward(),
+              whole.layer.forward + 2 * exchange, 1e-12);
+  // Over hosts an exchange takes what else is sent into account, so it is none of a slot's own seconds.
+  plan.job.recompute = Recompute::kNone;
+  plan.job.expert_parallel = 4;
+  const SlotCosts crossing = costs_of(plan, cluster, {0});
+  EXPECT_TRUE(crossing.expert_exchange.crosses());
+  EXPECT_DOUBLE_EQ(crossing.layer.forward, whole.layer.forward);
+  EXPECT_EQ(crossing.expert_exchange_seconds, 0);
+}
+
+TEST(SlotCosts, DenseLayersAmongMixturesAreToldApart) {
+  Plan plan = simple_plan(testing::mixture_model(4), {"a0"}, 1, 1, 4);
+  Model& model = plan.job.model;
+  model.dense_first = 1;
+  plan.job.framework = Framework::kMegatron;
+  const SlotCosts costs = costs_of(plan, hosts_of_two(), {0});
+  EXPECT_DOUBLE_EQ(costs.of_layer(0).forward, model.layer_forward_flops() / 1e9);
+  EXPECT_DOUBLE_EQ(costs.of_layer(1).forward, model.layer_forward_flops(Mlp::kMixture) / 1e9);
+  EXPECT_DOUBLE_EQ(costs.stage({0, 4}, false, false).forward, model.layers_forward_flops() / 1e9);
+}
+
+TEST(SlotCosts, RanksThatShareALayerGatherTheCopiesOfEachToken) {
+  Plan plan = simple_plan(testing::mixture_model(4), {"a0", "a0"}, 1, 1, 4, 3);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.tensor = 2;
+  plan.job.sequence_parallel = true;
+  plan.pipelines[0].stages = {{0, 4, 2}};
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a0", 1, 0, 0, 1}};
+  const Model& model = plan.job.model;
+  // An all-reduce between two sends as much as there is; each of its two hops waits.
+  const double reduce = 3 * model.boundary_bytes() / 1e6;
+  EXPECT_NEAR(costs_of(plan, hosts_of_two(), {0, 1}).layer.forward,
+              3 * model.layer_forward_flops(Mlp::kMixture) / 2 / 1e9 + (1 + 2) * reduce + 2 * 2e-3, 1e-9);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/cost/expert_exchange.h"
+#include "planner/cost/expert_work.h"
+
 namespace tombolo::planner {
 
 namespace {
@@ -15,30 +18,41 @@ double over(double amount, double rate) {
 struct KeptBytes {
   double but_pairs = 0, pairs = 0;
 };
-KeptBytes kept_bytes(const Model& model, bool sequence_parallel, bool fused, int tensor, double rows) {
+KeptBytes kept_bytes(const Model& model, bool sequence_parallel, bool fused, int tensor, double rows,
+                     Mlp mlp) {
   const double h = model.hidden, b = model.bytes_per_value, tokens = rows * model.context;
   const double masks = model.gated ? 0 : 2;  // dropout is what GPT has and later models lack
   // Whole on every rank unless the sequence is divided: the inputs of two norms and of two products.
   const double whole = (4 * b + masks) * h;
   const double key_value = 2.0 * model.key_value_heads() / model.heads;
-  const double divided = b * h * (2 + key_value) + b * model.inner() * (model.gated ? 3 : 2);
+  const double divided =
+      b * model.attention_width() * (2 + key_value) + b * model.token_inner(mlp) * (model.gated ? 3 : 2);
   const double pairs = fused ? 0 : (2 * b + 1) * model.heads * model.context;
   return {tokens * (whole / (sequence_parallel ? tensor : 1) + divided / tensor), tokens * pairs / tensor};
 }
 
+/// How many all-reduces' bytes ranks that share a layer send in each direction.
+double reductions_of(const Model& model, Mlp mlp) {
+  if (mlp == Mlp::kDense) return 2;
+  return 1 + model.experts_per_token + (model.shared_feed_forward > 0 ? 1 : 0);
+}
+
 }  // namespace
 
-Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows) {
+Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows, Mlp mlp) {
   if (!is_fp8(job.multiplies_in())) return {};
   const Model& model = job.model;
-  const double h = model.hidden, f = model.inner(), t = tensor;
+  const double h = model.hidden, a = model.attention_width(), f = model.token_inner(mlp), t = tensor;
   const double sequence = job.sequence_parallel ? t : 1;
   // Inputs: of queries, keys and values together, and of the MLP, which are whole on every rank unless the
   // sequence is divided; of attention's output and of the MLP's second product. Outputs are the other way
   // round.
   const double key_value = 2.0 * model.key_value_heads() / model.heads;
-  const double inputs = 2 * h / sequence + (h + f) / t;
-  const double outputs = 2 * h / sequence + (h * (1 + key_value) + f * (model.gated ? 2 : 1)) / t;
+  const bool every_token = mlp == Mlp::kDense || model.shared_feed_forward > 0;
+  const double copies = mlp == Mlp::kDense ? 0 : model.experts_per_token * h;
+  const double whole = (every_token ? 2 : 1) * h / sequence + copies;
+  const double inputs = whole + (a + f) / t;
+  const double outputs = whole + (a * (1 + key_value) + f * (model.gated ? 2 : 1)) / t;
   const double per_value = rows * model.context * (model.bytes_per_value + 2.0);
   return {per_value * inputs, per_value * outputs};
 }
@@ -49,8 +63,8 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
   if (parts < 2) return {};
   const Model& model = job.model;
   const double keys_values = 2.0 * model.key_value_heads() / model.heads;
-  const double one =
-      rows * model.context / job.context_parallel * model.hidden * model.bytes_per_value / group.tensor;
+  const double one = rows * model.context / job.context_parallel * model.attention_width() *
+                     model.bytes_per_value / group.tensor;
   const double hop = group.context.hop_seconds, per_byte = group.context.seconds_per_byte;
   if (job.context_exchange == ContextExchange::kAllToAll) {
     const double all = (parts - 1) / parts * (2 + keys_values) * one * per_byte + 4 * hop;
@@ -64,23 +78,33 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
 }
 
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
-                          const LayerGroup& group, double all_rows, const TensorReduce& reduce) {
+                          const LayerGroup& group, double all_rows, const TensorReduce& reduce, Mlp mlp) {
   const Model& model = job.model;
+  const bool mixture = mlp == Mlp::kMixture;
   const double rows = all_rows / job.context_parallel;
   const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
-  const double all_flops = model.layer_forward_flops() * rows / ranks,
-               core_flops = model.attention_core_flops() * rows / ranks;
-  const bool fp8 = is_fp8(job.multiplies_in());
-  const double products =
-      (all_flops - core_flops) / (fp8 ? profile.products * speeds.fp8_flops_per_second : speed);
-  const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows);
+  const double all_flops = model.layer_forward_flops(mlp) * rows / ranks,
+               core_flops = model.attention_core_flops() * rows / ranks,
+               expert_flops = mixture ? model.experts_forward_flops() * rows / ranks : 0;
+  const double product_speed =
+      is_fp8(job.multiplies_in()) ? profile.products * speeds.fp8_flops_per_second : speed;
+  const double of_all_tokens = (all_flops - core_flops - expert_flops) / product_speed;
+  const ExpertProducts experts =
+      mixture ? expert_products(job, rows, group.tensor, product_speed, speeds.memory_bytes_per_second)
+              : ExpertProducts{};
+  const double products = of_all_tokens + experts.forward, weight_products = of_all_tokens + experts.weights;
+  const double backward_products = of_all_tokens + experts.input + weight_products;
+  const double routed =
+      mixture ? over(routed_bytes(job, rows, group.tensor), speeds.memory_bytes_per_second) : 0;
+  const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows, mlp);
   const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
   const KeptBytes kept = profile.traffic > 0 ? kept_bytes(model, job.sequence_parallel,
-                                                          profile.fused_attention, group.tensor, rows)
+                                                          profile.fused_attention, group.tensor, rows, mlp)
                                              : KeptBytes{};
   const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
   const double memory = over(profile.traffic * kept.but_pairs, speeds.memory_bytes_per_second) + pairs;
-  const double exchanged = 2 * (reduce.transfer + reduce.waiting);
+  const double moved = reductions_of(model, mlp) * reduce.transfer;
+  const double exchanged = moved + 2 * reduce.waiting;
   // Beside products each of the ranks' parts is sent while the one before it is multiplied, so that of the
   // shorter of both only one part is left over.
   const auto left_over = [&](double product_seconds) {
@@ -89,10 +113,10 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const double backward_core = (profile.fused_attention ? 2.5 : 2) * core;
   const ContextSeconds context = context_seconds(job, group, all_rows, core, backward_core);
   const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
-  const double reduced = job.overlap_tensor ? left_over(products) : 2 * reduce.transfer;
-  const double reduced_back = job.overlap_tensor ? left_over(2 * products) : reduced;
+  const double reduced = job.overlap_tensor ? left_over(products) : moved;
+  const double reduced_back = job.overlap_tensor ? left_over(backward_products) : reduced;
   const double forward =
-      products + core + memory + over(converted.forward, speeds.memory_bytes_per_second) + reduced;
+      products + core + memory + routed + over(converted.forward, speeds.memory_bytes_per_second) + reduced;
 
   // What the bundled trainer's attention on a GPU, and any fused one, computes again in any case is in its
   // backward pass already.
@@ -103,8 +127,8 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
     again = forward;
     waited_again = waited + context.forward;
   }
-  const double weights = products + memory;
-  const double backward = 2 * products + backward_core + 2 * memory +
+  const double weights = weight_products + memory;
+  const double backward = backward_products + backward_core + 2 * memory + routed +
                           over(converted.backward, speeds.memory_bytes_per_second) + reduced_back + again;
 
   double more = profile.floor_per_host * (group.hosts - 1);
@@ -115,8 +139,12 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
                                     : profile.backward_floor;
   // Where launches decide, both kinds of gradients are as much longer.
   const double longer = backward > 0 ? std::max(1.0, backward_floor / backward) : 1;
-  return {std::max(forward_floor, forward) + waited + context.forward,
-          longer * (backward - weights) + waited + waited_again + context.backward, longer * weights};
+  const auto sent = [&](bool is_forward) {
+    return mixture ? expert_exchanges(job.recompute, is_forward) * group.expert_exchange : 0;
+  };
+  return {std::max(forward_floor, forward) + waited + context.forward + sent(true),
+          longer * (backward - weights) + waited + waited_again + context.backward + sent(false),
+          longer * weights};
 }
 
 PassSeconds head_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,

@@ -38,6 +38,9 @@ struct LayerGroup {
   int hosts = 1;                        ///< on so many hosts
   bool in_pipeline_over_hosts = false;  ///< the pipeline has several stages and leaves the host
   CollectiveLink context = {};  ///< among the replicas that divide a row's tokens, of one rank of each
+  /// Seconds of one all-to-all among the replicas that divide experts (expert_exchange.h), of which
+  /// expert_exchanges() come to a pass; 0 where a pass is simulated with them.
+  double expert_exchange = 0;
 };
 
 /// The bytes that a forward and a backward pass of one layer move through memory to convert the operands of
@@ -47,11 +50,12 @@ struct LayerGroup {
 struct Fp8Conversions {
   double forward = 0, backward = 0;
 };
-Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows);
+/// Of a mixture the experts' inputs and outputs, k per token, are whole on each rank.
+Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows, Mlp mlp = Mlp::kDense);
 
 /// What attention's exchange among c replicas that divide a row's tokens adds to a layer's passes, beside a
 /// core that takes `forward_core` and `backward_core` seconds. With x the seconds in which a rank passes its
-/// keys and values on, 2 (S / c) H K b / t bytes per row for K the share of heads that have keys of their
+/// keys and values on, 2 (S / c) A K b / t bytes per row for K the share of heads that have keys of their
 /// own:
 ///  * ring: c - 1 times, each beside the attention to one of c blocks of keys, of which max(0, x - core / c)
 ///  shows;
@@ -67,8 +71,8 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
 /// The seconds of one layer for `rows` rows on each of the group's ranks. With
 ///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s, or
 ///    of those in fp8 where the job multiplies in it; then the memory traffic of fp8_conversions() is added;
-///  * A, attention's core: 4 S^2 H FLOPs per row, half of it where attention is fused and skips what
-///  causality
+///  * A, attention's core: 4 S^2 times its width FLOPs per row, half of it where attention is fused and skips
+///  what causality
 ///    masks;
 ///  * M, memory: `traffic` times the activations that Korthikanti et al. (arXiv 2205.05198) count as kept;
 ///  * R, two all-reduces of the activations' bytes and their hops,
@@ -78,8 +82,13 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
 /// hops leaves over what P does not cover and 1/t of the shorter of both. Of the backward pass the share of
 /// one P and one M is for the gradients of weights. Where replicas divide rows' tokens, each has its part of
 /// all of this, and waits for what context_seconds() says.
+/// A mixture's P has what expert_products() says for the experts; its M is of the MLPs that a token passes
+/// through, and both passes also move routed_bytes(). Ranks that share a layer gather the k copies of each
+/// token before the experts and scatter their sums after: R has 1 + k all-reduces' bytes in place of two, and
+/// one more for a shared expert. The pass then takes the exchanges among replicas besides.
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
-                          const LayerGroup& group, double rows, const TensorReduce& reduce);
+                          const LayerGroup& group, double rows, const TensorReduce& reduce,
+                          Mlp mlp = Mlp::kDense);
 
 /// The seconds of the output projection (2 S H V FLOPs per row, and twice that backward; never in fp8) and of
 /// the loss,

@@ -1,8 +1,11 @@
 #include "planner/cost/memory.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "planner/cost/cuda_memory.h"
+#include "planner/cost/slot_parameters.h"
 #include "planner/model/index.h"
 #include "planner/model/replica_exchange.h"
 #include "planner/model/schedule.h"
@@ -59,15 +62,18 @@ const HeldMemory* held_memory(const Job& job) {
 }
 
 /// The bytes that a layer keeps of which `held` says how many values; its attention is fused.
-std::uint64_t measured_layer(const Job& job, const HeldMemory& held, double tokens, double tensor) {
+std::uint64_t measured_layer(const Job& job, const HeldMemory& held, double tokens, double tensor, Mlp mlp) {
   const Model& model = job.model;
   const double h = model.hidden;
   // The inputs of both norms and of both pairs of products are whole on every rank unless the sequence is
   // divided; models with fewer heads of keys and values keep fewer of these.
   const double whole = 4 * h, shared_heads = 2 - 2.0 * model.key_value_heads() / model.heads;
-  const double divided = (held.kept_hidden - shared_heads) * h - whole + held.kept_inner * model.inner();
-  return static_cast<std::uint64_t>(tokens * model.bytes_per_value *
-                                    (whole / (job.sequence_parallel ? tensor : 1) + divided / tensor));
+  const double divided =
+      (held.kept_hidden - shared_heads) * h - whole + held.kept_inner * model.token_inner(mlp);
+  const double copies = mlp == Mlp::kMixture ? model.experts_per_token * h : 0;
+  return static_cast<std::uint64_t>(
+      tokens * model.bytes_per_value *
+      (whole / (job.sequence_parallel ? tensor : 1) + copies + divided / tensor));
 }
 
 /// Whether products keep their operands in fp8.
@@ -76,9 +82,10 @@ bool keeps_fp8(const Job& job) {
 }
 
 /// The bytes that Megatron-LM keeps of one layer for a micro-batch of `rows` rows.
-HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
+HeldBytes megatron_layer(const Job& job, int rows, int tensor, Mlp mlp) {
   const Model& model = job.model;
   const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
+  const double a = model.attention_width(), f = model.token_inner(mlp);
   const double tokens = static_cast<double>(rows) * model.context / job.context_parallel;
   const double sequence = job.sequence_parallel ? t : 1;
   if (job.recompute == Recompute::kFull) {
@@ -86,7 +93,7 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
     return {input, input};
   }
   if (const HeldMemory* held = held_memory(job)) {
-    const std::uint64_t kept = measured_layer(job, *held, tokens, t);
+    const std::uint64_t kept = measured_layer(job, *held, tokens, t, mlp);
     return {kept, kept};
   }
   const double key_value = 2.0 * model.key_value_heads() / model.heads;
@@ -96,18 +103,20 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   // Products in fp8 keep their inputs in one byte; attention keeps its output beside that, as its own kernels
   // need it.
   const double operand = keeps_fp8(job) ? 1 : b;
-  const double products_in = 2 * operand * h, core_out = operand * h, inner_out = operand * model.inner();
-  const double attention_out = keeps_fp8(job) ? b * h : 0;
-  const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
-  const double whole = 2 * b * h + products_in + 2 * mask * h;
-  const double divided = b * h * (1 + key_value) + core_out + attention_out + inner_in + inner_out;
+  const double products_in = 2 * operand * h, core_out = operand * a, inner_out = operand * f;
+  const double attention_out = keeps_fp8(job) ? b * a : 0;
+  const double inner_in = b * f * (model.gated ? 2 : 1);
+  const double scores = mlp == Mlp::kMixture ? 5.0 * model.experts : 0;
+  const double copies = mlp == Mlp::kMixture ? operand * model.experts_per_token * h : 0;
+  const double whole = 2 * b * h + products_in + 2 * mask * h + scores;
+  const double divided = b * a * (1 + key_value) + core_out + attention_out + inner_in + inner_out;
   // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head. Replicas that
   // divide rows' tokens have fused attention, which keeps none of it.
   const double core = job.recompute == Recompute::kSelective || job.context_parallel > 1
                           ? 0
                           : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
-  const double until_backward = whole / sequence + (divided + core) / t;
-  const double until_weights = products_in / sequence + (core_out + inner_out) / t;
+  const double until_backward = whole / sequence + copies + (divided + core) / t;
+  const double until_weights = products_in / sequence + copies + (core_out + inner_out) / t;
   return {static_cast<std::uint64_t>(tokens * until_backward),
           static_cast<std::uint64_t>(tokens * until_weights)};
 }
@@ -129,7 +138,7 @@ HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
   if (job.profile && job.recompute == job.profile->recompute)
     if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
       return {kept, kept};
-  return layer_activation_bytes(job, rows, tensor);
+  return layer_activation_bytes(job, rows, tensor, job.model.mlp_of(layer));
 }
 
 /// The bytes that a chunk with these layers holds for one micro-batch.
@@ -140,15 +149,18 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
   const auto tensor = static_cast<std::uint64_t>(stage.tensor);
   HeldBytes held;
-  for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i) {
-    const HeldBytes layer = held_by_layer(job, i, pipeline.micro_batch, stage.tensor);
-    held.until_backward += layer.until_backward;
-    held.until_weights += layer.until_weights;
-    if (job.profile) continue;
-    const auto layers = static_cast<std::uint64_t>(stage.layers);  // all alike
-    held.until_backward *= layers;
-    held.until_weights *= layers;
-    break;
+  const auto add = [&](const HeldBytes& layer, int count) {
+    held.until_backward += at(count) * layer.until_backward;
+    held.until_weights += at(count) * layer.until_weights;
+  };
+  if (job.profile) {
+    for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i)
+      add(held_by_layer(job, i, pipeline.micro_batch, stage.tensor), 1);
+  } else {
+    const int mixtures = model.mixtures(stage.first_layer, stage.layers);
+    for (const auto& [mlp, count] :
+         {std::pair(Mlp::kDense, stage.layers - mixtures), std::pair(Mlp::kMixture, mixtures)})
+      if (count > 0) add(layer_activation_bytes(job, pipeline.micro_batch, stage.tensor, mlp), count);
   }
   std::uint64_t more = 0;
   if (job.framework == Framework::kTombolo) {
@@ -169,35 +181,23 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   return held;
 }
 
-/// The parameters of two layers of a slot that are whole at once, the one that computes and the next: two
-/// equal ones, or one and the embedding or the head.
-std::uint64_t two_layers(const Plan& plan, int replica, int slot) {
-  const Job& job = plan.job;
-  const int tensor = plan.stage(slot, replica).tensor;
-  std::uint64_t layer = 0;
-  for (int chunk = 0; chunk < job.chunks; ++chunk) {
-    const Stage& stage = plan.stages(replica)[at(chunk * plan.pipeline_size(replica) + slot)];
-    for (int index = stage.first_layer; index < stage.first_layer + stage.layers; ++index) {
-      layer = std::max(layer, job.layer_parameters(index, 1, tensor));
-      if (!job.profile) break;  // all are alike
-    }
-  }
-  std::uint64_t next = layer;
-  if (slot == 0) next = std::max(next, job.embedding_parameters(tensor));
-  if (slot + 1 == plan.pipeline_size(replica))
-    next = std::max(next, job.model.stage_parameters(0, false, true, tensor));
-  return std::min(layer + next, slot_parameters(plan, replica, slot));
-}
-
 /// Leaves of what a rank holds its share among the replicas, and adds what is whole for a while.
 void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& memory) {
   const Job& job = plan.job;
   const auto replicas = static_cast<std::uint64_t>(plan.data_size());
-  const auto divide = [&](std::uint64_t& bytes) { bytes = (bytes + replicas - 1) / replicas; };
+  const auto alike =  // hold the same experts
+      std::max<std::uint64_t>(1, replicas / static_cast<std::uint64_t>(job.expert_parts()));
+  const double expert_share = static_cast<double>(slot_expert_parameters(plan, replica, slot)) /
+                              static_cast<double>(slot_parameters(plan, replica, slot));
+  const auto divide = [&](std::uint64_t& bytes) {
+    const auto experts = static_cast<std::uint64_t>(std::llround(expert_share * static_cast<double>(bytes)));
+    bytes = (bytes - experts + replicas - 1) / replicas + (experts + alike - 1) / alike;
+  };
   const ReplicaExchange exchange = replica_exchange(job.framework, job.sharding, plan.pipeline_size(replica));
   const std::uint64_t parameters = slot_parameters(plan, replica, slot);
   if (exchange.gather == ParameterGather::kEachPass) {
-    memory.buffers += two_layers(plan, replica, slot) * static_cast<std::uint64_t>(job.model.bytes_per_value);
+    memory.buffers +=
+        two_layers_parameters(plan, replica, slot) * static_cast<std::uint64_t>(job.model.bytes_per_value);
     if (traits(job.framework).fully_shards && job.model.bytes_per_value < 4) {
       // Its shards of the parameters are the master copies.
       memory.parameters = 4 * parameters;
@@ -207,7 +207,8 @@ void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& 
   }
   if (exchange.reduction == GradientReduction::kEachMicroBatch) {
     divide(memory.gradients);
-    memory.buffers += two_layers(plan, replica, slot) * static_cast<std::uint64_t>(job.gradient_bytes());
+    memory.buffers +=
+        two_layers_parameters(plan, replica, slot) * static_cast<std::uint64_t>(job.gradient_bytes());
   }
   divide(memory.optimizer);
 }
@@ -218,9 +219,18 @@ void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& 
 std::uint64_t context_buffers(const Job& job, std::uint64_t boundary, std::uint64_t tensor) {
   if (job.context_parallel == 1) return 0;
   const double keys_values = 2.0 * job.model.key_value_heads() / job.model.heads;
-  const double values = job.context_exchange == ContextExchange::kRing ? 4 * keys_values : 2 + keys_values;
+  const double values = (job.context_exchange == ContextExchange::kRing ? 4 * keys_values : 2 + keys_values) *
+                        job.model.attention_width() / job.model.hidden;
   return static_cast<std::uint64_t>(values * static_cast<double>(boundary) * job.model.bytes_per_value /
                                     static_cast<double>(tensor));
+}
+
+/// Tokens of one layer on their way to experts on other replicas, as they are sent and as they arrive.
+std::uint64_t expert_buffers(const Job& job, std::uint64_t boundary, std::uint64_t tensor) {
+  if (job.expert_parts() == 1) return 0;
+  const auto copies = static_cast<std::uint64_t>(2 * job.model.experts_per_token);
+  return copies * boundary * static_cast<std::uint64_t>(job.model.bytes_per_value) /
+         (job.sequence_parallel ? tensor : 1);
 }
 
 /// A number of bytes that no device will have, and that is still far from the limit of 64 bits.
@@ -237,36 +247,23 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
                              pipeline.micro_batch * (1.0 + static_cast<double>(pipeline.stages.size())));
   // Of one layer even where all is computed again; the GPU's attention never has them.
   const double products = job.on_cuda() ? 0 : 8.0 * model.heads * model.context;
-  const double layers = model.layers * (64.0 * model.hidden + 8.0 * model.inner() +
-                                        (job.recompute == Recompute::kNone ? products : 0));
+  const double copies =
+      8.0 * (model.experts_per_token * (model.hidden + 2.0 * model.expert_inner()) + model.experts);
+  const double layers =
+      model.layers * (64.0 * model.hidden + 8.0 * model.inner() + (model.experts > 0 ? copies : 0) +
+                      (job.recompute == Recompute::kNone ? products : 0));
   return held * model.context * (layers + products + 8.0 * model.vocabulary) >
          static_cast<double>(kBeyondCounting);
 }
 
 }  // namespace
 
-HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
-  if (job.framework != Framework::kTombolo) return megatron_layer(job, rows, tensor);
+HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor, Mlp mlp) {
+  if (job.framework != Framework::kTombolo) return megatron_layer(job, rows, tensor, mlp);
   const std::uint64_t bytes = job.on_cuda() ? cuda_layer_bytes(job, rows)
                                             : tombolo_layer_values(Sizes(job, rows), job.recompute) *
                                                   static_cast<std::uint64_t>(job.model.bytes_per_value);
   return {bytes, bytes};
-}
-
-std::uint64_t slot_parameters(const Plan& plan, int replica, int slot) {
-  const Job& job = plan.job;
-  const int slots = plan.pipeline_size(replica), tensor = plan.stage(slot, replica).tensor;
-  const bool first = slot == 0, last = slot == slots - 1;
-  // The projection is counted on the last chunk. Where it shares the rank with the embedding, both are in one
-  // stage.
-  std::uint64_t parameters = job.model.stage_parameters(0, false, last, tensor);
-  if (first && last && job.model.tied_embeddings) parameters -= job.model.token_embedding_parameters(tensor);
-  if (first) parameters += job.embedding_parameters(tensor);
-  for (int chunk = 0; chunk < job.chunks; ++chunk) {
-    const Stage& stage = plan.stages(replica)[at(chunk * slots + slot)];
-    parameters += job.layer_parameters(stage.first_layer, stage.layers, tensor);
-  }
-  return parameters;
 }
 
 RankMemory rank_memory(const Plan& plan, int replica, int slot) {
@@ -298,8 +295,8 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   if (keeps_fp8(job)) {  // each matrix as it is and transposed
     const bool dropped =
         replica_exchange(job.framework, job.sharding, slots).gather == ParameterGather::kEachPass;
-    const int layers = dropped ? std::min(2, plan.layers_at(slot, replica)) : plan.layers_at(slot, replica);
-    memory.parameters += 2 * at(layers) * model.matrix_parameters(plan.stage(slot, replica).tensor);
+    memory.parameters +=
+        2 * slot_matrix_parameters(plan, replica, slot, dropped ? LayersHeld::kTwo : LayersHeld::kAll);
   }
 
   std::vector<HeldBytes> chunks;
@@ -321,6 +318,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     const auto tensor = static_cast<std::uint64_t>(plan.stage(slot, replica).tensor);
     if (slots > 1) memory.buffers += 2 * sizes.boundary * value;
     memory.buffers += context_buffers(job, sizes.boundary, tensor);
+    memory.buffers += expert_buffers(job, sizes.boundary, tensor);
     // Of the bytes per logit, 4 are among the activations.
     const double logit = held != nullptr ? held->logit_bytes - 4 : 4;
     if (slot + 1 == slots)
@@ -330,8 +328,13 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     if (job.recompute != Recompute::kNone) {
       Job kept = job;
       kept.recompute = job.recompute == Recompute::kFull ? Recompute::kSelective : Recompute::kNone;
-      memory.buffers +=
-          layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor)).until_backward;
+      const auto again = [&](Mlp mlp) {
+        return layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor), mlp)
+            .until_backward;
+      };
+      memory.buffers += model.experts == 0 ? again(Mlp::kDense)
+                        : model.mixed()    ? std::max(again(Mlp::kDense), again(Mlp::kMixture))
+                                           : again(Mlp::kMixture);
     }
   }
   if (job.profile) memory.buffers += job.profile->overhead_bytes;

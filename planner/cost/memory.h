@@ -23,17 +23,16 @@ namespace tombolo::planner {
 ///    three boundary gradients (one being computed with, one being sent, one arriving), and one more input,
 ///    so that the next can arrive; Megatron-LM's: one boundary each way, and the gradient of the logits in
 ///    fp32; a profile's overhead
-/// Replicas that divide rows' tokens hold the activations of their part, and in the buffers what they
-/// exchange. Where the library says what was measured of a software (HeldMemory), that replaces Megatron-LM's
-/// activations and logits, and adds to gradients and buffers. On the bundled trainer's GPUs: what
-/// cuda_memory.h says.
+/// Replicas that divide experts each hold their part of these; what replicas share of an expert's parameters
+/// is shared among those that hold the same. Replicas that divide rows' tokens hold the activations of their
+/// part, and in the buffers what they exchange, as those that divide experts hold one layer's tokens on their
+/// way to them and back. Where the library says what was measured of a software (HeldMemory), that replaces
+/// Megatron-LM's activations and logits, and adds to gradients and buffers. On the bundled trainer's GPUs:
+/// what cuda_memory.h says.
 RankMemory rank_memory(const Plan& plan, int replica, int slot);
 
 /// The bytes that each rank holds, by rank.
 std::vector<RankMemory> memory_by_rank(const Plan& plan);
-
-/// The number of parameters on each rank of a slot.
-std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 
 /// Bytes that one layer keeps for its backward pass, for a micro-batch of `rows` rows; `until_weights` once
 /// only the weights' gradients are missing.
@@ -45,7 +44,8 @@ std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 ///    bytes at 2 bytes per value, with the terms that tensor and sequence parallelism divide, and those that
 ///    recomputation drops; other shapes term by term. Where a framework keeps fp8, products keep their inputs
 ///    in one byte, and attention its output in 2 beside that: 29 for 34. What weights' gradients need: the
-///    inputs of the products
-HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor);
+///    inputs of the products. A mixture holds the inside of k experts and of the shared one, the k copies of
+///    each token that go to experts, whole on each rank, and 5 bytes per score of the router
+HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor, Mlp mlp = Mlp::kDense);
 
 }  // namespace tombolo::planner

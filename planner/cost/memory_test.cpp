@@ -25,9 +25,10 @@ TEST(Model, CountsGpt2sParameters) {
 
 TEST(Model, StagesTogetherHoldTheModelAndOneMoreEmbedding) {
   const Model model = gpt2_job().model;
-  EXPECT_EQ(model.stage_parameters(12, true, true), model.parameters());
-  EXPECT_EQ(model.stage_parameters(5, true, false) + model.stage_parameters(4, false, false) +
-                model.stage_parameters(3, false, true),
+  EXPECT_EQ((model.layers_parameters(0, 12) + model.end_parameters(true, true)), model.parameters());
+  EXPECT_EQ((model.layers_parameters(0, 5) + model.end_parameters(true, false)) +
+                (model.layers_parameters(0, 4) + model.end_parameters(false, false)) +
+                (model.layers_parameters(0, 3) + model.end_parameters(false, true)),
             model.parameters() + model.token_embedding_parameters());
 }
 
@@ -333,6 +334,53 @@ TEST(Memory, OfDividedRowsIsThatOfTheirPart) {
   EXPECT_EQ(none.buffers, std::uint64_t{4} * (2048 / 4 * 4) * 51200 / 8 + 4 * 2 * boundary / 8);
   job.sharding = Sharding::kOptimizer;
   EXPECT_EQ(memory_of(job, 0).optimizer, part.optimizer / 4) << "they shard with all replicas";
+}
+
+TEST(Memory, OfDividedExpertsIsAPartOfTheirsAlone) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.model.experts = 16;
+  job.model.experts_per_token = 2;
+  job.data = 8;
+  job.global_batch = 8 * 64;
+  job.sharding = Sharding::kOptimizer;
+  job.recompute = Recompute::kSelective;
+  const RankMemory whole = memory_of(job, 0);
+  job.expert_parallel = 4;
+  const RankMemory part = memory_of(job, 0);
+  const int layers = job.model.layers / job.pipeline;
+  const std::uint64_t experts =
+      static_cast<std::uint64_t>(layers) * 16 * job.model.expert_parameters(job.tensor);
+  EXPECT_EQ(whole.parameters - part.parameters, experts * 3 / 4 * 2);
+  EXPECT_EQ(whole.gradients - part.gradients, experts * 3 / 4 * 4);
+  // All replicas share the state of what all hold, and two that of the same experts: as much in all.
+  EXPECT_NEAR(static_cast<double>(part.optimizer), static_cast<double>(whole.optimizer), 16);
+  EXPECT_EQ(part.activations, whole.activations);
+  // Two boundaries for each token's experts are under way; an eighth of each where the sequence is divided.
+  const std::uint64_t boundary = std::uint64_t{4} * 2048 * 6144 * 2;
+  EXPECT_EQ(part.buffers - whole.buffers, 2 * 2 * boundary / (job.sequence_parallel ? 8 : 1));
+}
+
+TEST(Memory, OfAMixtureHoldsTheInsideOfItsExpertsAndTheTokensThatTheyGet) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.sequence_parallel = false;
+  job.recompute = Recompute::kSelective;
+  const auto layer = [&](Mlp mlp) { return layer_activation_bytes(job, 1, 1, mlp).until_backward; };
+  job.model.experts = 16;
+  job.model.experts_per_token = 2;
+  const std::uint64_t tokens = 2048, h = 6144, f = 4 * h;
+  EXPECT_EQ(layer(Mlp::kMixture) - layer(Mlp::kDense), tokens * (2 * f * 2 + 2 * h * 2 + 16 * 5));
+  // Dense layers and mixtures of a stage are added up.
+  job.model.dense_first = 1;
+  job.model.layers = 4;
+  job.pipeline = job.tensor = 1;
+  job.data = 1;
+  const auto activations = [&] { return memory_of(job, 0).activations; };
+  const std::uint64_t mixed = activations();
+  job.model.dense_first = 0;
+  EXPECT_EQ((activations() - mixed) % (layer(Mlp::kMixture) - layer(Mlp::kDense)), 0u);
+  EXPECT_GT(activations(), mixed);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ int complications(const Plan& plan) {
   count += any_stage([](const Stage& stage) { return stage.tensor > 1; });
   count += job.schedule != Schedule::kOneForwardOneBackward;
   count += job.recompute != Recompute::kNone;
+  count += job.expert_parallel > 1;
   count += any_stage([&](const Stage& stage) { return stage.layers != layers; });
   count += !plan.uniform();
   count += !plan.left_out.empty();

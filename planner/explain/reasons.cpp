@@ -59,6 +59,13 @@ std::string without_context(const Plan& plan, const topology::ClusterFile& clust
   return text.empty() ? "" : fmt::format(": with whole rows {}", text);
 }
 
+/// The plan with all experts on each replica.
+std::string without_experts_divided(const Plan& plan, const topology::ClusterFile& cluster) {
+  Plan whole = plan;
+  whole.job.expert_parallel = 1;
+  return outcome(whole, plan, cluster);
+}
+
 /// The plan with whole layers on each rank: only its memory is looked at, since its ranks are not enough for
 /// its places.
 std::string without_tensor(const Plan& plan, const topology::ClusterFile& cluster) {
@@ -124,6 +131,10 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.context_parallel > 1)
     add("{} replicas divide each row's tokens (context parallelism, {}){}", job.context_parallel,
         context_exchange_name(job.context_exchange), without_context(plan, cluster));
+  if (job.expert_parallel > 1)
+    add("{} replicas divide the {} experts of a layer, {} on each (expert parallelism): with all on each, {}",
+        job.expert_parallel, job.model.experts, job.model.experts / job.expert_parallel,
+        without_experts_divided(plan, cluster));
   if (job.recompute != Recompute::kNone)
     add("{} recomputation: without, {}", recompute_name(job.recompute),
         changed([](Job& other) { other.recompute = Recompute::kNone; }));
@@ -143,6 +154,7 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.framework != Framework::kTombolo) {
     if (job.tensor == 1) unused.emplace_back("tensor parallelism");
     if (!job.sharded() && plan.data_size() > 1) unused.emplace_back("sharding among replicas");
+    if (job.model.experts > 0 && job.expert_parallel == 1) unused.emplace_back("expert parallelism");
   }
   if (job.recompute == Recompute::kNone) unused.emplace_back("recomputation");
   if (job.schedule == Schedule::kOneForwardOneBackward && plan.pipeline_size() > 1)

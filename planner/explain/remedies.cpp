@@ -103,6 +103,8 @@ std::string layout_text(const Job& job) {
   std::string text = fmt::format("pipeline {}, data {}", job.pipeline, job.data);
   if (job.tensor > 1) text += fmt::format(", tensor {}", job.tensor);
   if (job.context_parallel > 1) text += fmt::format(", {} of them for each row", job.context_parallel);
+  if (job.expert_parallel > 1)
+    text += fmt::format(", {} of them for each layer's experts", job.expert_parallel);
   if (job.schedule != Schedule::kOneForwardOneBackward)
     text += fmt::format(", schedule {}", schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);

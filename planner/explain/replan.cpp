@@ -11,9 +11,10 @@ namespace tombolo::planner {
 namespace {
 
 /// A piece of the model that one rank holds. `layer` is a layer, -1 for the embedding, or the number of
-/// layers for what follows the last layer; `tensor` and `degree` say which share of how many.
+/// layers for what follows the last layer; `tensor` and `degree` say which share of how many, `experts` and
+/// `expert_parts` which of its experts.
 struct Piece {
-  int layer = 0, tensor = 0, degree = 1;
+  int layer = 0, tensor = 0, degree = 1, experts = 0, expert_parts = 1;
   auto operator<=>(const Piece&) const = default;
 };
 
@@ -23,8 +24,14 @@ std::vector<Piece> pieces_of(const Plan& plan, const RankPlacement& place) {
   for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
     const Stage& stage = plan.stage(chunk * plan.pipeline_size(place.replica) + place.stage, place.replica);
     if (stage.first_layer == 0) pieces.push_back({-1, place.tensor, stage.tensor});
-    for (int i = 0; i < stage.layers; ++i)
-      pieces.push_back({stage.first_layer + i, place.tensor, stage.tensor});
+    for (int i = 0; i < stage.layers; ++i) {
+      Piece piece{stage.first_layer + i, place.tensor, stage.tensor};
+      if (plan.job.model.mlp_of(piece.layer) == Mlp::kMixture) {
+        piece.expert_parts = plan.job.expert_parts();
+        piece.experts = place.replica % piece.expert_parts;
+      }
+      pieces.push_back(piece);
+    }
     if (stage.first_layer + stage.layers == layers) pieces.push_back({layers, place.tensor, stage.tensor});
   }
   return pieces;
@@ -33,21 +40,26 @@ std::vector<Piece> pieces_of(const Plan& plan, const RankPlacement& place) {
 double bytes_of(const Plan& plan, const Piece& piece) {
   const Job& job = plan.job;
   const Model& model = job.model;
-  std::uint64_t parameters = 0;
+  std::uint64_t parameters = 0, experts = 0;
   if (piece.layer < 0) {
     parameters = model.embedding_parameters(piece.degree);
   } else if (piece.layer < model.layers) {
-    parameters = model.layer_parameters(piece.degree);
+    experts = job.expert_parameters(piece.layer, 1, piece.degree);
+    parameters = model.layers_parameters(piece.layer, 1, piece.degree, piece.expert_parts) - experts;
   } else {
     // Where the output projection is tied to the embedding and one stage holds both, it has no parameters of
     // its own.
     const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
-  double optimizer = job.optimizer_bytes(), value = model.bytes_per_value;
-  if (job.sharded()) optimizer /= plan.data_size();
-  if (job.sharding == Sharding::kParameters) value /= plan.data_size();
-  return static_cast<double>(parameters) * (value + optimizer);
+  const auto bytes = [&](std::uint64_t count, double replicas) {
+    double optimizer = job.optimizer_bytes(), value = model.bytes_per_value;
+    if (job.sharded()) optimizer /= replicas;
+    if (job.sharding == Sharding::kParameters) value /= replicas;
+    return static_cast<double>(count) * (value + optimizer);
+  };
+  return bytes(parameters, plan.data_size()) +
+         bytes(experts, static_cast<double>(plan.data_size()) / job.expert_parts());
 }
 
 /// The hosts that hold each layer, whatever their share of it.

@@ -57,7 +57,7 @@ class Peaks {
 Utilisation utilisation_of(const Plan& plan, const topology::ClusterFile& cluster, double step_seconds) {
   const Model& model = plan.job.model;
   const double flops =
-      3.0 * plan.job.global_batch * (model.layers * model.layer_forward_flops() + model.head_forward_flops());
+      3.0 * plan.job.global_batch * (model.layers_forward_flops() + model.head_forward_flops());
   double peak = 0;
   bool all_known = true;
   Peaks peaks(plan.job.multiplies_in());

@@ -52,4 +52,7 @@ int even_layers(const Plan& plan);
 /// The stages in Megatron's spelling: "Et*9|t*9|t*7L".
 std::string pipeline_layout(const Plan& plan);
 
+/// Which layers are mixtures of experts (1) and which dense (0), as Megatron-LM takes it: "[0]*1+[1]*26".
+std::string mixture_pattern(const Model& model);
+
 }  // namespace tombolo::planner

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "planner/launch/launch.h"
+#include "planner/model/model_library.h"
 #include "planner/plan/inexpressible.h"
 #include "planner/testing/testing.h"
 #include "planner/testing/testing_launch.h"
@@ -92,6 +93,9 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
     });
   }
   add(llama(8), [](Plan& plan) {
+    plan.job.sequence_parallel = true;
+    plan.job.sharding =
+        plan.job.framework == Framework::kTorchTitan ? Sharding::kGradients : Sharding::kOptimizer;
     plan.job.model.experts = 8;
     plan.job.model.experts_per_token = 2;
     plan.job.model.expert_feed_forward = 96;
@@ -173,6 +177,39 @@ TEST(FrameworkArguments, GivesMegatronWhatGoesWithAPlansTraits) {
   plan.job.sharding = Sharding::kNone;
   EXPECT_SILENT_ON(emit(Launcher::kMegatron, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
                    "--overlap-param-gather");
+}
+
+TEST(FrameworkArguments, SaysWhichLayersHaveExpertsAndWhoDividesThem) {
+  Plan plan = plans_with_every_choice(Framework::kMegatron).back();
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  std::string text = emit(Launcher::kMegatron, plan, cluster, "/cluster.json");
+  for (const char* part :
+       {"--num-experts 8 --moe-router-topk 2", "--moe-ffn-hidden-size 96",
+        "--moe-shared-expert-intermediate-size 48", "--moe-layer-freq \"[1]*1+[0]*1+[1]*1+[0]*1",
+        "--moe-grouped-gemm --moe-token-dispatcher-type alltoall",
+        "--expert-model-parallel-size 2 --expert-tensor-parallel-size 2"})
+    EXPECT_MENTIONS(text, part);
+  EXPECT_SILENT_ON(text, "--moe-router-pre-softmax");
+  plan.job.model.experts_per_token = plan.job.model.moe_every = 1;
+  text = emit(Launcher::kMegatron, plan, cluster, "/cluster.json");
+  EXPECT_MENTIONS(text, "--moe-router-pre-softmax");
+  EXPECT_SILENT_ON(text, "--moe-layer-freq");
+}
+
+TEST(FrameworkArguments, NamesTorchtitansModels) {
+  Plan plan = simple_plan(small_model(48), {"a0", "a0"}, 1, 2, 4);
+  plan.job.framework = Framework::kTorchTitan;
+  plan.job.sharding = Sharding::kParameters;
+  plan.job.model = ModelLibrary::load().find("qwen3-30b-a3b").model;
+  plan.job.expert_parallel = 2;
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  const std::string text = emit(Launcher::kTorchTitan, plan, cluster, "/cluster.json");
+  EXPECT_MENTIONS(text, "--model.name qwen3 --model.flavor 30B-A3B");
+  EXPECT_MENTIONS(text,
+                  "--parallelism.expert_parallel_degree 2 --parallelism.expert_tensor_parallel_degree 1");
+  Plan staged = simple_plan(plan.job.model, {"a0", "a0", "a1", "a1"}, 2, 2, 4);
+  staged.job.framework = Framework::kTorchTitan;
+  EXPECT_THROW(emit(Launcher::kTorchTitan, staged, cluster, "/cluster.json"), Error);
 }
 
 TEST(FrameworkArguments, TakesTheTypeThatTheGpusHave) {

@@ -40,11 +40,12 @@ void add_shape(Words& words, const Model& model) {
             model.learned_positions ? "learned_absolute" : "rope");
   if (!model.learned_positions && model.rotary_base > 0) words.add("--rotary-base {:.0f}", model.rotary_base);
   if (model.experts > 0) {
-    words.add("--num-experts {} --moe-router-topk {}", model.experts, std::max(1, model.experts_per_token));
+    words.add("--num-experts {} --moe-router-topk {}", model.experts, model.experts_per_token);
     if (model.expert_feed_forward > 0) words.add("--moe-ffn-hidden-size {}", model.expert_feed_forward);
     if (model.shared_feed_forward > 0)
       words.add("--moe-shared-expert-intermediate-size {}", model.shared_feed_forward);
-    if (model.moe_every > 1) words.add("--moe-layer-freq {}", model.moe_every);
+    if (model.mixed()) words.add("--moe-layer-freq \"{}\"", mixture_pattern(model));
+    if (model.experts_per_token == 1) words.add("--moe-router-pre-softmax");
     words.add("--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
   }
 }
@@ -104,6 +105,18 @@ void add_stages(Words& words, const Plan& plan) {
 
 }  // namespace
 
+std::string mixture_pattern(const Model& model) {
+  std::string text;
+  for (int layer = 0; layer < model.layers;) {
+    int end = layer + 1;
+    while (end < model.layers && model.mlp_of(end) == model.mlp_of(layer)) ++end;
+    text += fmt::format("{}[{}]*{}", text.empty() ? "" : "+", model.mlp_of(layer) == Mlp::kMixture ? 1 : 0,
+                        end - layer);
+    layer = end;
+  }
+  return text;
+}
+
 std::string pipeline_layout(const Plan& plan) {
   std::string text;
   const std::vector<Stage>& stages = plan.stages();
@@ -121,9 +134,9 @@ FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterF
   if (job.context_parallel > 1)
     words.add("--context-parallel-size {} --cp-comm-type {}", job.context_parallel,
               job.context_exchange == ContextExchange::kRing ? "p2p" : "a2a");
-  if (job.model.experts > 0 && job.expert_parallel > 1)
+  if (job.model.experts > 0)
     words.add("--expert-model-parallel-size {} --expert-tensor-parallel-size {}", job.expert_parallel,
-              job.expert_tensor_parallel);
+              job.tensor);
   add_shape(words, job.model);
   words.add("--micro-batch-size {} --global-batch-size {}", job.micro_batch, job.global_batch);
   add_stages(words, plan);

@@ -43,12 +43,17 @@ void set_shape(Keys& keys, const Model& model) {
   keys.set("data.seq_length", model.context);
   if (model.experts > 0) {
     keys.set("model.config.num_moe_experts", model.experts);
-    keys.set("model.config.moe_router_topk", std::max(1, model.experts_per_token));
+    keys.set("model.config.moe_router_topk", model.experts_per_token);
     if (model.expert_feed_forward > 0)
       keys.set("model.config.moe_ffn_hidden_size", model.expert_feed_forward);
     if (model.shared_feed_forward > 0)
       keys.set("model.config.moe_shared_expert_intermediate_size", model.shared_feed_forward);
-    if (model.moe_every > 1) keys.set("model.config.moe_layer_freq", model.moe_every);
+    if (model.mixed())
+      keys.arguments.lines.push_back(
+          fmt::format("model.config.moe_layer_freq={}", shell_quoted(mixture_pattern(model))));
+    if (model.experts_per_token == 1) keys.set("model.config.moe_router_pre_softmax", true);
+    keys.set("model.config.moe_grouped_gemm", true);
+    keys.set("model.config.moe_token_dispatcher_type", "alltoall");
   }
 }
 
@@ -82,7 +87,7 @@ void set_layout(Keys& keys, const Plan& plan, Numbering numbering) {
     keys.set("model.config.cp_comm_type", job.context_exchange == ContextExchange::kRing ? "p2p" : "a2a");
   if (job.model.experts > 0) {
     keys.set("trainer.strategy.expert_model_parallel_size", job.expert_parallel);
-    keys.set("trainer.strategy.expert_tensor_parallel_size", job.expert_tensor_parallel);
+    keys.set("trainer.strategy.expert_tensor_parallel_size", job.tensor);
   }
   if (even_layers(plan) == 0)
     keys.arguments.lines.push_back(fmt::format("trainer.strategy.pipeline_model_parallel_layout={}",

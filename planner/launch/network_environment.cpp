@@ -135,6 +135,7 @@ NetworkNeeds network_needs(const Plan& plan, const topology::ClusterFile& cluste
   }
   needs.data_by_rdma = all_by_rdma(plan, "data");
   needs.pipeline_by_rdma = all_by_rdma(plan, "pipeline");
+  needs.experts_by_rdma = all_by_rdma(plan, "expert");
   for (const auto& [from, from_host] : first_of)
     for (const auto& [to, to_host] : first_of) {
       if (from == to || !view.linked(from_host, to_host) || !view.linked(to_host, from_host)) continue;
@@ -151,12 +152,14 @@ std::string group_networks(const NetworkNeeds& needs) {
   if (needs.rdma_everywhere) return {};
   constexpr std::array kOfReplicas{"dp", "dp_cp", "tp_dp", "tp_dp_cp", "ep_dp", "intra_dp_cp", "intra_ep_dp"};
   constexpr std::array kOfStages{"pp", "mp", "embd", "pos_embd"};
+  constexpr std::array kOfExperts{"ep", "ep_tp"};
   std::string out;
   const auto add = [&](const auto& groups) {
     for (const char* group : groups) out += fmt::format("{}:\n  net_name: IB\n", group);
   };
   if (needs.data_by_rdma) add(kOfReplicas);
   if (needs.pipeline_by_rdma) add(kOfStages);
+  if (needs.experts_by_rdma) add(kOfExperts);
   return out;
 }
 

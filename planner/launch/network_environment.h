@@ -15,6 +15,7 @@ struct NetworkNeeds {
   bool rdma_everywhere = false;  ///< all its hosts reach each other by RDMA
   bool data_by_rdma = false;     ///< every group of replicas stays where RDMA reaches
   bool pipeline_by_rdma = false;
+  bool experts_by_rdma = false;  ///< and every group that divides experts
   /// The path between two clusters of the plan with the most bytes under way.
   struct LongLink {
     std::string from, to;  ///< clusters

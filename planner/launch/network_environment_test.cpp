@@ -75,7 +75,7 @@ TEST(NetworkEnvironment, HasNamesThatNcclAndMegatronKnow) {
   }
   const auto groups = testing::names_of("megatron_groups");
   NetworkNeeds needs;
-  needs.data_by_rdma = needs.pipeline_by_rdma = true;
+  needs.data_by_rdma = needs.pipeline_by_rdma = needs.experts_by_rdma = true;
   std::istringstream lines(group_networks(needs));
   int named = 0;
   for (std::string line; std::getline(lines, line);)

@@ -12,14 +12,19 @@ namespace tombolo::planner {
 
 namespace {
 
-/// The models of torchtitan's llama3 that have the job's shape.
+/// The arguments that name the model of torchtitan with the job's shape; empty where it has none.
 std::string_view flavor_of(const Model& model) {
-  using Shape = std::tuple<int, int, int, int>;
-  constexpr std::array<std::pair<Shape, std::string_view>, 3> kFlavors{
-      {{{32, 4096, 32, 8}, "8B"}, {{80, 8192, 64, 8}, "70B"}, {{126, 16384, 128, 8}, "405B"}}};
-  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads()};
+  // Layers, width, heads, heads of keys, experts.
+  using Shape = std::tuple<int, int, int, int, int>;
+  constexpr std::array<std::pair<Shape, std::string_view>, 5> kFlavors{
+      {{{32, 4096, 32, 8, 0}, "--model.name llama3 --model.flavor 8B"},
+       {{80, 8192, 64, 8, 0}, "--model.name llama3 --model.flavor 70B"},
+       {{126, 16384, 128, 8, 0}, "--model.name llama3 --model.flavor 405B"},
+       {{48, 2048, 32, 4, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
+       {{94, 4096, 64, 4, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
+  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads(), model.experts};
   for (const auto& [known, flavor] : kFlavors)
-    if (known == shape && model.gated && model.experts == 0) return flavor;
+    if (known == shape && model.gated) return flavor;
   return {};
 }
 
@@ -52,13 +57,16 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   };
   const auto remark = [&](std::string sentence) { arguments.remarks.push_back(std::move(sentence)); };
   if (const std::string_view flavor = flavor_of(job.model); !flavor.empty())
-    add("--model.name llama3 --model.flavor {}", flavor);
+    add("{}", flavor);
   else
     remark(
         fmt::format("--model.name and --model.flavor are the program's arguments: {} layers, width {}, {} "
                     "heads ({} of keys).",
                     job.model.layers, job.model.hidden, job.model.heads, job.model.key_value_heads()));
   const int stages = plan.pipeline_size();
+  if (job.model.experts > 0 && stages > 1 && !flavor_of(job.model).empty())
+    fail(Cause::kUnsupported,
+         "torchtitan's Qwen3 has no pipeline stages, and the plan has {}; plan with --pipeline 1", stages);
   add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
       job.tensor);
   // Replicas that divide rows' tokens are not counted here; they shard with the others.
@@ -80,7 +88,7 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   }
   if (job.model.experts > 0 && job.expert_parallel > 1)
     add("--parallelism.expert_parallel_degree {} --parallelism.expert_tensor_parallel_degree {}",
-        job.expert_parallel, job.expert_tensor_parallel);
+        job.expert_parallel, job.tensor);
   if (stages > 1) {
     const LessLayers less = less_layers(plan);
     add("--parallelism.pipeline_parallel_schedule {} --parallelism.pipeline_parallel_microbatch_size {}",

@@ -61,6 +61,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .context_parallel = true,
           .expert_parallel = true,
           .context_all_to_all = true,
+          .experts_divide_sequence = true,
           .tensor_overlap = true,
           .parameter_gather_overlap = true};
 }
@@ -99,6 +100,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .sequence_parallel = true,
                                             .context_parallel = true,
                                             .expert_parallel = true,
+                                            .experts_among_shards = true,
                                             .tensor_overlap = true,
                                             .parameter_gather_overlap = true};
 

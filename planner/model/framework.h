@@ -71,6 +71,8 @@ struct FrameworkTraits {
   bool keeps_fp8 = false;
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
   bool context_all_to_all = false;        ///< beside the ring
+  bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
+  bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
   bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile

@@ -38,20 +38,27 @@ std::vector<Saving> savings_of(const Job& job) {
   for (const Recompute recompute : can.recomputations) {
     if (recompute == Recompute::kSelective && job.on_cuda()) continue;
     for (const Sharding sharding : job.pipeline > 1 ? can.staged_shardings : can.shardings)
-      all.push_back({recompute, sharding});
+      all.push_back({recompute, sharding, job.expert_parallel});
   }
   return all;
 }
 
 std::uint64_t Job::layer_parameters(int first, int count, int sharers) const {
   if (!profile || profile->kinds.empty())
-    return static_cast<std::uint64_t>(count) * model.layer_parameters(sharers);
+    return model.layers_parameters(first, count, sharers, expert_parts());
   std::uint64_t sum = 0;
   for (int layer = first; layer < first + count; ++layer) {
     const Profile::Kind* kind = profile->find_kind(profile->kind_of(layer));
-    sum += kind && kind->parameters > 0 ? share_of(*kind, sharers) : model.layer_parameters(sharers);
+    sum += kind && kind->parameters > 0 ? share_of(*kind, sharers)
+                                        : model.layers_parameters(layer, 1, sharers, expert_parts());
   }
   return sum;
+}
+
+std::uint64_t Job::expert_parameters(int first, int count, int sharers) const {
+  if (expert_parts() == 1) return 0;
+  return static_cast<std::uint64_t>(model.mixtures(first, count)) *
+         static_cast<std::uint64_t>(model.experts / expert_parts()) * model.expert_parameters(sharers);
 }
 
 std::uint64_t Job::embedding_parameters(int sharers) const {
@@ -82,6 +89,18 @@ std::string Job::context_misfit(int sharers) const {
   return {};
 }
 
+std::string Job::expert_misfit(int replicas) const {
+  if (expert_parallel == 1) return {};
+  if (expert_parallel < 1) return fmt::format("expert_parallel is {}, expected at least 1", expert_parallel);
+  if (model.experts % expert_parallel != 0)
+    return fmt::format("{} experts do not divide among {} replicas; take a divisor of {}", model.experts,
+                       expert_parallel, model.experts);
+  if (replicas % expert_parallel != 0)
+    return fmt::format("{} replicas do not divide into groups of {} that divide the {} experts of a layer",
+                       replicas, expert_parallel, model.experts);
+  return {};
+}
+
 void Job::check() const {
   model.check();
   if (global_batch < 1)
@@ -107,9 +126,6 @@ void Job::check() const {
          "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
          "the first for the last; take another schedule");
   if (profile) profile->check(model);
-  const auto not_modelled = [](std::string_view what) {
-    fail(Cause::kUnsupported, "job: the cost of {} is not modelled yet; plan without", what);
-  };
   if (const std::string why = context_misfit(std::max(1, tensor)); !why.empty())
     fail(Cause::kInvalidUsage, "job: {}", why);
   if (context_parallel > 1 && profile)
@@ -118,7 +134,19 @@ void Job::check() const {
          "without "
          "the profile",
          context_parallel);
-  if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
+  if (expert_parallel != 1 && model.experts == 0)
+    fail(Cause::kInvalidUsage,
+         "job: {} replicas are to divide the experts of a layer, and the model has none; leave "
+         "expert_parallel out",
+         expert_parallel);
+  if (const std::string why = expert_misfit(data > 0 ? data : expert_parallel); !why.empty())
+    fail(Cause::kInvalidUsage, "job: {}", why);
+  if (expert_parallel > 1 && profile)
+    fail(
+        Cause::kUnsupported,
+        "job: the profile's layers were measured with all experts on one rank, and {} replicas are to divide "
+        "them; plan without the profile",
+        expert_parallel);
   if (is_fp8(multiplies_in()) && model.bytes_per_value != 2)
     fail(Cause::kInvalidUsage,
          "job: products in {} take their operands from values of 2 bytes, and the model's have {}; plan with "
@@ -140,6 +168,7 @@ void Job::check() const {
   if (sharded()) lacks("sharded optimizer");
   if (is_fp8(multiplies_in())) lacks("products in fp8");
   if (context_parallel > 1) lacks("context parallelism");
+  if (model.experts > 0) lacks("mixtures of experts");
   if (blocking_sends) lacks("blocking sends");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

@@ -5,6 +5,7 @@
 // model's layers (profile.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,10 +24,12 @@
 
 namespace tombolo::planner {
 
-/// A way to save memory: by computing again, or by a second exchange per step.
+/// A way to save memory: by computing again, by a second exchange per step, or by an exchange in each layer
+/// with experts.
 struct Saving {
   Recompute recompute = Recompute::kNone;
   Sharding sharding = Sharding::kNone;
+  int expert_parallel = 1;
   friend auto operator<=>(const Saving&, const Saving&) = default;
 };
 
@@ -55,8 +58,10 @@ struct Job {
   /// Replicas in a row that take the same rows and divide their tokens; 0 = the planner chooses.
   int context_parallel = 1;
   ContextExchange context_exchange = ContextExchange::kRing;
-  int expert_parallel = 1;         ///< ranks that divide a layer's experts; they are among the replicas'
-  int expert_tensor_parallel = 1;  ///< ranks that share each expert
+  /// Replicas in a row that divide each layer's experts among themselves, and send each other the tokens that
+  /// are for them; 0 = the planner chooses. A replica's tensor-parallel ranks share its experts as they share
+  /// all else.
+  int expert_parallel = 1;
   /// In what matrices are multiplied; absent: bf16 where values have 2 bytes, else fp32.
   std::optional<Precision> precision = {};
   bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
@@ -77,10 +82,11 @@ struct Job {
   /// their FLOPs over the attained FLOP/s. Not part of the plan file either.
   std::shared_ptr<const ComputeProfiles> compute = {};
 
-  Saving saving() const noexcept { return {recompute, sharding}; }
+  Saving saving() const noexcept { return {recompute, sharding, expert_parallel}; }
   void set(const Saving& saving) noexcept {
     recompute = saving.recompute;
     sharding = saving.sharding;
+    expert_parallel = saving.expert_parallel;
   }
   /// Whether replicas divide at least the optimizer's state.
   bool sharded() const noexcept { return sharding != Sharding::kNone; }
@@ -106,8 +112,15 @@ struct Job {
   /// causal attention is the same work for all; an all-to-all needs as many heads, and heads of keys, per
   /// rank.
   std::string context_misfit(int sharers) const;
+  /// Into how many parts experts are divided: 1 as long as that is open.
+  int expert_parts() const noexcept { return std::max(1, expert_parallel); }
+  /// Why `replicas` replicas cannot divide the experts of a layer as the job says; empty where they can.
+  std::string expert_misfit(int replicas) const;
   /// The parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
   std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
+  /// Of these, those of the experts where replicas divide them: one replica of each expert_parallel has the
+  /// same. 0 where all have all.
+  std::uint64_t expert_parameters(int first, int count, int sharers = 1) const;
   /// The parameters of the embedding on each of `sharers` ranks, by the profile where it has them.
   std::uint64_t embedding_parameters(int sharers = 1) const;
   /// The bytes that `layer` passes to the next, per row, by the profile where it has them.
@@ -120,10 +133,10 @@ struct Job {
 };
 
 /// Everything that the job's framework can do on its device to save memory, with the job's number of stages
-/// where that is fixed, ordered by cost. Sharding comes before computing again: that of the optimizer's state
-/// only sends in two parts what is sent in any case, and what the others send more goes beside the passes.
-/// The bundled trainer's attention on a GPU never keeps its weights, so that there is nothing to recompute
-/// selectively.
+/// where that is fixed, ordered by cost, with its experts divided as the job says. Sharding comes before
+/// computing again: that of the optimizer's state only sends in two parts what is sent in any case, and what
+/// the others send more goes beside the passes. The bundled trainer's attention on a GPU never keeps its
+/// weights, so that there is nothing to recompute selectively.
 std::vector<Saving> savings_of(const Job& job);
 
 }  // namespace tombolo::planner

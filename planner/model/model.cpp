@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 
@@ -27,6 +29,40 @@ int parse_positive(std::string_view name, std::string_view text) {
   return value;
 }
 
+/// Refuses mixtures that contradict themselves.
+void check_experts(const Model& model) {
+  if (model.experts == 0) {
+    for (const auto& [field, value, usual] :
+         {std::tuple("experts_per_token", model.experts_per_token, 0),
+          std::tuple("expert_feed_forward", model.expert_feed_forward, 0),
+          std::tuple("shared_feed_forward", model.shared_feed_forward, 0),
+          std::tuple("moe_every", model.moe_every, 1), std::tuple("dense_first", model.dense_first, 0)})
+      if (value != usual)
+        fail(Cause::kInvalidUsage,
+             "model: {} is {} where there are no experts; leave it out, or say how many experts a layer has",
+             field, value);
+    return;
+  }
+  if (model.experts < 2)
+    fail(Cause::kInvalidUsage, "model: experts is {}, expected at least 2 (or none)", model.experts);
+  if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
+    fail(Cause::kInvalidUsage,
+         "model: experts_per_token is {}, expected 1 to {}, for so many experts a layer has",
+         model.experts_per_token, model.experts);
+  for (const auto& [field, value] : {std::pair("expert_feed_forward", model.expert_feed_forward),
+                                     std::pair("shared_feed_forward", model.shared_feed_forward)})
+    if (value < 0) fail(Cause::kInvalidUsage, "model: {} is {}, expected a whole number > 0", field, value);
+  if (model.moe_every < 1)
+    fail(Cause::kInvalidUsage, "model: moe_every is {}, expected at least 1", model.moe_every);
+  if (model.dense_first < 0 || model.dense_first >= model.layers)
+    fail(Cause::kInvalidUsage, "model: dense_first is {}, expected 0 to {}, so that some layer is a mixture",
+         model.dense_first, model.layers - 1);
+  if (model.biases)
+    fail(Cause::kUnsupported,
+         "model: a mixture of {} experts with biases, which no framework here trains; say biases=no",
+         model.experts);
+}
+
 bool parse_yes(std::string_view name, std::string_view text) {
   if (text != "yes" && text != "no")
     fail(Cause::kInvalidUsage, "model description: {} is \"{}\", expected yes or no", name, text);
@@ -35,29 +71,53 @@ bool parse_yes(std::string_view name, std::string_view text) {
 
 }  // namespace
 
-std::uint64_t Model::matrix_parameters(int tensor) const noexcept {
-  const std::uint64_t head = whole(hidden / heads), mine = share(whole(heads), tensor) * head;
-  const std::uint64_t key_value = share(whole(key_value_heads()), tensor) * head;
-  const std::uint64_t mlp = share(whole(inner()), tensor) * (gated ? 3 : 2);
-  return whole(hidden) * (2 * mine + 2 * key_value + mlp);  // queries and output; keys and values; MLP
+int Model::mixtures(int first, int count) const noexcept {
+  if (experts == 0) return 0;
+  // Of the layers before `end` these are mixtures.
+  const auto before = [&](int end) {
+    return end <= dense_first ? 0 : (end - dense_first + moe_every - 1) / moe_every;
+  };
+  return before(first + count) - before(first);
+}
+
+std::uint64_t Model::expert_parameters(int tensor) const noexcept {
+  return whole(hidden) * share(whole(expert_inner()), tensor) * (gated ? 3 : 2);
+}
+
+std::uint64_t Model::matrix_parameters(int tensor, Mlp mlp, int expert_parallel) const noexcept {
+  const std::uint64_t head_values = whole(head()), mine = share(whole(heads), tensor) * head_values;
+  const std::uint64_t key_value = share(whole(key_value_heads()), tensor) * head_values;
+  const int always = mlp == Mlp::kDense ? inner() : shared_feed_forward;
+  // The terms are queries and output; keys and values; the MLP that every token takes; experts.
+  std::uint64_t sum =
+      whole(hidden) * (2 * mine + 2 * key_value + share(whole(always), tensor) * (gated ? 3 : 2));
+  if (mlp == Mlp::kMixture) sum += whole(experts / expert_parallel) * expert_parameters(tensor);
+  return sum;
 }
 
 std::uint64_t Model::norm_parameters() const noexcept {
   return whole(hidden) * (biases ? 2 : 1);
 }
 
-std::uint64_t Model::replicated_layer_parameters() const noexcept {
-  // The terms are two norms, and the biases of the outputs of attention and of the MLP, which are added after
-  // the sum over ranks.
-  return 2 * norm_parameters() + (biases ? 2 * whole(hidden) : 0);
+std::uint64_t Model::replicated_layer_parameters(Mlp mlp) const noexcept {
+  // The terms are two norms, the biases of the outputs of attention and of the MLP, which are added after
+  // the sum over ranks, and the router.
+  return 2 * norm_parameters() + (biases ? 2 * whole(hidden) : 0) +
+         (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
 }
 
-std::uint64_t Model::layer_parameters(int tensor) const noexcept {
-  std::uint64_t sum = matrix_parameters(tensor) + replicated_layer_parameters();
+std::uint64_t Model::layer_parameters(int tensor, Mlp mlp, int expert_parallel) const noexcept {
+  std::uint64_t sum = matrix_parameters(tensor, mlp, expert_parallel) + replicated_layer_parameters(mlp);
   if (!biases) return sum;
-  const std::uint64_t head = whole(hidden / heads);
-  sum += head * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
+  sum += whole(head()) * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
   return sum + share(whole(inner()), tensor) * (gated ? 2 : 1);
+}
+
+std::uint64_t Model::layers_parameters(int first, int count, int tensor, int expert_parallel) const noexcept {
+  const std::uint64_t mixed_ones = whole(mixtures(first, count)), dense = whole(count) - mixed_ones;
+  std::uint64_t sum = dense * layer_parameters(tensor);
+  if (mixed_ones > 0) sum += mixed_ones * layer_parameters(tensor, Mlp::kMixture, expert_parallel);
+  return sum;
 }
 
 std::uint64_t Model::token_embedding_parameters(int tensor) const noexcept {
@@ -69,23 +129,43 @@ std::uint64_t Model::embedding_parameters(int tensor) const noexcept {
 }
 
 std::uint64_t Model::parameters() const noexcept {
-  return stage_parameters(layers, true, true);
+  return layers_parameters(0, layers) + end_parameters(true, true);
 }
 
-std::uint64_t Model::stage_parameters(int stage_layers, bool first, bool last, int tensor) const noexcept {
-  std::uint64_t sum = whole(stage_layers) * layer_parameters(tensor);
+std::uint64_t Model::active_parameters() const noexcept {
+  return parameters() - whole(mixtures(0, layers)) * whole(experts - experts_per_token) * expert_parameters();
+}
+
+std::uint64_t Model::end_parameters(bool first, bool last, int tensor) const noexcept {
+  std::uint64_t sum = 0;
   if (first) sum += embedding_parameters(tensor);
   if (last) sum += norm_parameters();
   if (last && (!first || !tied_embeddings)) sum += token_embedding_parameters(tensor);
   return sum;
 }
 
-double Model::layer_forward_flops() const noexcept {
-  return 2.0 * context * static_cast<double>(matrix_parameters(1)) + attention_core_flops();
+double Model::layer_forward_flops(Mlp mlp) const noexcept {
+  if (mlp == Mlp::kDense)
+    return 2.0 * context * static_cast<double>(matrix_parameters(1)) + attention_core_flops();
+  const std::uint64_t always = matrix_parameters(1, mlp, experts) - expert_parameters();
+  const double router = static_cast<double>(hidden) * experts;
+  return 2.0 * context * (static_cast<double>(always) + router) + experts_forward_flops() +
+         attention_core_flops();
+}
+
+double Model::layers_forward_flops() const noexcept {
+  const int mixed_ones = mixtures(0, layers);
+  double sum = (layers - mixed_ones) * layer_forward_flops();
+  if (mixed_ones > 0) sum += mixed_ones * layer_forward_flops(Mlp::kMixture);
+  return sum;
+}
+
+double Model::experts_forward_flops() const noexcept {
+  return 2.0 * context * experts_per_token * static_cast<double>(expert_parameters());
 }
 
 double Model::attention_core_flops() const noexcept {
-  return 4.0 * context * context * static_cast<double>(hidden);
+  return 4.0 * context * context * static_cast<double>(attention_width());
 }
 
 double Model::head_forward_flops() const noexcept {
@@ -104,10 +184,13 @@ void Model::check() const {
                                                 {"vocabulary", vocabulary}};
   for (const auto& [field, value] : fields)
     if (value <= 0) fail(Cause::kInvalidUsage, "model: {} is {}, expected a whole number > 0", field, value);
-  if (hidden % heads != 0)
+  if (head_width < 0)
+    fail(Cause::kInvalidUsage, "model: head_width is {}, expected a whole number > 0", head_width);
+  if (head_width == 0 && hidden % heads != 0)
     fail(Cause::kInvalidUsage,
-         "model: hidden {} is not a multiple of heads {}; each head takes hidden / heads values", hidden,
-         heads);
+         "model: hidden {} is not a multiple of heads {}; each head takes hidden / heads values, unless "
+         "head_width says how many",
+         hidden, heads);
   if (kv_heads < 0 || (kv_heads > 0 && (kv_heads > heads || heads % kv_heads != 0)))
     fail(Cause::kInvalidUsage,
          "model: kv_heads is {}, expected a divisor of heads {}; several heads share one of keys and values",
@@ -116,21 +199,21 @@ void Model::check() const {
     fail(Cause::kInvalidUsage, "model: feed_forward is {}, expected a whole number > 0", feed_forward);
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
-  if (head_width != 0 || experts != 0)
-    fail(Cause::kUnsupported,
-         "model: head_width is {} and experts is {}; the cost of other heads than hidden / heads wide and of "
-         "mixtures of experts is not modelled yet, leave both 0",
-         head_width, experts);
+  check_experts(*this);
   // Beyond these limits sizes in bytes would not fit in 64 bits; the largest models today have less than a
   // thousandth of it.
   constexpr double kMostParameters = 1e15, kMostValues = 1e17;
   const double inside = feed_forward > 0 ? feed_forward : 4.0 * hidden;
-  const double in_layers = 1.0 * layers * hidden * (4.0 * hidden + 3 * inside);
+  const double in_experts = 1.0 * experts * expert_inner() + shared_feed_forward;
+  const double in_layers = 1.0 * layers * hidden * (4.0 * heads * head() + 3 * (inside + in_experts));
   if (const double all = in_layers + 1.0 * hidden * (1.0 * vocabulary + context); all > kMostParameters)
     fail(Cause::kInvalidUsage,
          "model: about {:.3g} parameters (layers {}, hidden {}, vocabulary {}); expected at most {:.0e}", all,
          layers, hidden, vocabulary, kMostParameters);
-  if (const double values = 1.0 * layers * context * (hidden + inside + 1.0 * heads * context);
+  if (const double values =
+          1.0 * layers * context *
+          (hidden + inside + 1.0 * heads * head() + 1.0 * heads * context +
+           1.0 * experts_per_token * (hidden + expert_inner()) + shared_feed_forward + experts);
       values > kMostValues)
     fail(
         Cause::kInvalidUsage,
@@ -164,6 +247,20 @@ Model parse_model(std::string_view text, Model model) {
       model.kv_heads = parse_positive(name, value);
     else if (name == "feed_forward")
       model.feed_forward = parse_positive(name, value);
+    else if (name == "head_width")
+      model.head_width = parse_positive(name, value);
+    else if (name == "experts")
+      model.experts = parse_positive(name, value);
+    else if (name == "experts_per_token")
+      model.experts_per_token = parse_positive(name, value);
+    else if (name == "expert_feed_forward")
+      model.expert_feed_forward = parse_positive(name, value);
+    else if (name == "shared_feed_forward")
+      model.shared_feed_forward = parse_positive(name, value);
+    else if (name == "moe_every")
+      model.moe_every = parse_positive(name, value);
+    else if (name == "dense_first")
+      model.dense_first = parse_positive(name, value);
     else if (name == "bytes")
       model.bytes_per_value = parse_positive(name, value);
     else if (name == "gated")
@@ -178,8 +275,9 @@ Model parse_model(std::string_view text, Model model) {
       fail(
           Cause::kInvalidUsage,
           "model description \"{}\": unknown field \"{}\"; known are name, layers, hidden (or width), heads, "
-          "kv_heads, feed_forward, context, vocabulary, bytes (per value), gated, learned_positions, "
-          "tied_embeddings, biases",
+          "kv_heads, head_width, feed_forward, context, vocabulary, bytes (per value), experts, "
+          "experts_per_token, expert_feed_forward, shared_feed_forward, moe_every, dense_first, gated, "
+          "learned_positions, tied_embeddings, biases",
           text, name);
   }
   return model;

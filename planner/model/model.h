@@ -7,7 +7,14 @@
 
 namespace tombolo::planner {
 
-/// A decoder-only transformer: pre-norm, causal attention, one MLP per layer. The defaults are GPT-2's.
+/// What follows attention in a layer.
+enum class Mlp {
+  kDense,    ///< one MLP that every token takes
+  kMixture,  ///< a router that sends each token to some of many experts, each of them an MLP
+};
+
+/// A decoder-only transformer: pre-norm, causal attention, one MLP or mixture of experts per layer. The
+/// defaults are GPT-2's.
 struct Model {
   std::string name;
   int layers = 0;  ///< L
@@ -25,21 +32,49 @@ struct Model {
   int head_width = 0;             ///< values per head; 0 = hidden / heads
   double rotary_base = 0;         ///< of rotary positions; 0 = the framework's default
   int experts = 0;                ///< of a mixture; 0: every layer has one MLP, which is dense
-  int experts_per_token = 0;
-  int expert_feed_forward = 0;  ///< inner width of one expert; 0 = inner()
-  int shared_feed_forward = 0;  ///< inner width of the expert that every token takes; 0 = none
-  int moe_every = 1;            ///< every how many layers the MLP is a mixture
+  int experts_per_token = 0;      ///< k, to how many of them the router sends each token
+  int expert_feed_forward = 0;    ///< inner width of one expert; 0 = inner()
+  int shared_feed_forward = 0;    ///< inner width of the expert that every token takes; 0 = none
+  int moe_every = 1;    ///< of the layers from dense_first on every so many, the first too, are mixtures
+  int dense_first = 0;  ///< so many layers at the beginning are dense
 
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
   int inner() const noexcept { return feed_forward > 0 ? feed_forward : 4 * hidden; }
+  /// Values per head.
+  int head() const noexcept { return head_width > 0 ? head_width : hidden / heads; }
+  /// A, the values of all heads: attention's core works on so many. H unless heads have a width of their own.
+  int attention_width() const noexcept { return heads * head(); }
+  int expert_inner() const noexcept { return expert_feed_forward > 0 ? expert_feed_forward : inner(); }
+  /// The inner width that each token passes through: F, or k experts and the shared one.
+  int token_inner(Mlp mlp) const noexcept {
+    return mlp == Mlp::kDense ? inner() : experts_per_token * expert_inner() + shared_feed_forward;
+  }
+  Mlp mlp_of(int layer) const noexcept {
+    const bool mixture = experts > 0 && layer >= dense_first && (layer - dense_first) % moe_every == 0;
+    return mixture ? Mlp::kMixture : Mlp::kDense;
+  }
+  /// How many of `count` layers from `first` on are mixtures.
+  int mixtures(int first, int count) const noexcept;
+  /// Whether some layers are mixtures and others dense.
+  bool mixed() const noexcept {
+    const int count = mixtures(0, layers);
+    return count > 0 && count < layers;
+  }
 
   /// Parameters that one of `tensor` tensor-parallel ranks holds: matrices and their column-split biases are
-  /// divided, norms and row-split biases are whole on each. Where there are fewer heads of keys and values
-  /// than ranks, ranks share copies of them. With the defaults and one rank 12 H^2 + 13 H.
-  std::uint64_t layer_parameters(int tensor = 1) const noexcept;
+  /// divided, norms, row-split biases and routers are whole on each. Where there are fewer heads of keys and
+  /// values than ranks, ranks share copies of them. With the defaults and one rank 12 H^2 + 13 H. Of a
+  /// mixture a rank holds one part of `expert_parallel` of the experts.
+  std::uint64_t layer_parameters(int tensor = 1, Mlp mlp = Mlp::kDense,
+                                 int expert_parallel = 1) const noexcept;
+  /// Those of `count` layers from `first` on.
+  std::uint64_t layers_parameters(int first, int count, int tensor = 1,
+                                  int expert_parallel = 1) const noexcept;
   /// The number of a layer's parameters that are not divided: every tensor-parallel rank holds a copy of
-  /// them.
-  std::uint64_t replicated_layer_parameters() const noexcept;
+  /// them. A mixture's router, H E, is among them.
+  std::uint64_t replicated_layer_parameters(Mlp mlp = Mlp::kDense) const noexcept;
+  /// The parameters of one expert on each of `tensor` ranks that share it.
+  std::uint64_t expert_parameters(int tensor = 1) const noexcept;
   /// The token embedding's V H parameters, divided along the vocabulary (rounded up).
   std::uint64_t token_embedding_parameters(int tensor = 1) const noexcept;
   /// The parameters of the first stage's embeddings: V H and, where positions are learned, S H.
@@ -48,16 +83,24 @@ struct Model {
   std::uint64_t norm_parameters() const noexcept;
   /// All parameters of the model.
   std::uint64_t parameters() const noexcept;
-  /// Parameters of a pipeline stage: its layers; the embeddings on the first; the final norm and the output
-  /// projection on the last, which is not held twice where it is tied and the stage is also the first.
-  std::uint64_t stage_parameters(int stage_layers, bool first, bool last, int tensor = 1) const noexcept;
-  /// Those of layer_parameters() that are in matrices.
-  std::uint64_t matrix_parameters(int tensor = 1) const noexcept;
-  /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix and 4 S^2 H for attention (causal
-  /// or not), with the defaults 24 S H^2 + 4 S^2 H; backward is twice that.
-  double layer_forward_flops() const noexcept;
-  /// The part of layer_forward_flops() that attention's two products without weights take: 4 S^2 H.
+  /// Those that one token passes through: all but the experts to which it is not sent.
+  std::uint64_t active_parameters() const noexcept;
+  /// What a pipeline's ends hold beside layers: the embeddings on the first stage; the final norm and the
+  /// output projection on the last, which is not held twice where it is tied and the stage is also the first.
+  std::uint64_t end_parameters(bool first, bool last, int tensor = 1) const noexcept;
+  /// Those of layer_parameters() that are in matrices, but for a router's.
+  std::uint64_t matrix_parameters(int tensor = 1, Mlp mlp = Mlp::kDense,
+                                  int expert_parallel = 1) const noexcept;
+  /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix that a token passes through (of a
+  /// mixture the router, k experts and the shared one) and 4 S^2 A for attention (causal or not), with the
+  /// defaults 24 S H^2 + 4 S^2 H; backward is twice that.
+  double layer_forward_flops(Mlp mlp = Mlp::kDense) const noexcept;
+  /// Those of all layers.
+  double layers_forward_flops() const noexcept;
+  /// The part of layer_forward_flops() that attention's two products without weights take: 4 S^2 A.
   double attention_core_flops() const noexcept;
+  /// The part that a mixture's experts take but for the shared one: k 2 S per parameter of one.
+  double experts_forward_flops() const noexcept;
   /// Forward FLOPs of the output projection for one row: 2 S H V.
   double head_forward_flops() const noexcept;
   /// Bytes of one row's activations between two layers: S H b.
@@ -69,8 +112,9 @@ struct Model {
 };
 
 /// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,
-/// feed_forward=, bytes= per value, and gated=, learned_positions=, tied_embeddings=, biases= with yes or
-/// no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws
+/// feed_forward=, head_width=, bytes= per value, experts=, experts_per_token=, expert_feed_forward=,
+/// shared_feed_forward=, moe_every=, dense_first=, and gated=, learned_positions=, tied_embeddings=, biases=
+/// with yes or no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws
 /// kInvalidUsage.
 Model parse_model(std::string_view text, Model model = {});
 

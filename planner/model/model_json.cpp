@@ -6,8 +6,27 @@
 namespace tombolo::planner {
 
 Model parse_model(const JsonCursor& at) {
-  at.only({"name", "layers", "hidden", "heads", "kv_heads", "feed_forward", "context", "vocabulary",
-           "bytes_per_value", "gated", "learned_positions", "rotary_base", "tied_embeddings", "biases"});
+  at.only({"name",
+           "layers",
+           "hidden",
+           "heads",
+           "kv_heads",
+           "feed_forward",
+           "context",
+           "vocabulary",
+           "bytes_per_value",
+           "gated",
+           "learned_positions",
+           "rotary_base",
+           "tied_embeddings",
+           "biases",
+           "head_width",
+           "experts",
+           "experts_per_token",
+           "expert_feed_forward",
+           "shared_feed_forward",
+           "moe_every",
+           "dense_first"});
   const auto whole = [](const JsonCursor& field) {
     return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
   };
@@ -20,6 +39,16 @@ Model parse_model(const JsonCursor& at) {
   if (const auto field = at.optional("feed_forward")) model.feed_forward = whole(*field);
   model.context = whole(at.field("context"));
   model.vocabulary = whole(at.field("vocabulary"));
+  const auto count = [&](const char* name, int& value) {
+    if (const auto field = at.optional(name)) value = whole(*field);
+  };
+  count("head_width", model.head_width);
+  count("experts", model.experts);
+  count("experts_per_token", model.experts_per_token);
+  count("expert_feed_forward", model.expert_feed_forward);
+  count("shared_feed_forward", model.shared_feed_forward);
+  count("moe_every", model.moe_every);
+  count("dense_first", model.dense_first);
   if (const auto field = at.optional("bytes_per_value")) model.bytes_per_value = whole(*field);
   if (const auto field = at.optional("gated")) model.gated = field->boolean();
   if (const auto field = at.optional("learned_positions")) model.learned_positions = field->boolean();
@@ -49,6 +78,14 @@ Json to_json(const Model& model) {
   if (model.rotary_base > 0) json["rotary_base"] = model.rotary_base;
   if (!model.tied_embeddings) json["tied_embeddings"] = false;
   if (!model.biases) json["biases"] = false;
+  if (model.head_width > 0) json["head_width"] = model.head_width;
+  if (model.experts == 0) return json;
+  json["experts"] = model.experts;
+  json["experts_per_token"] = model.experts_per_token;
+  if (model.expert_feed_forward > 0) json["expert_feed_forward"] = model.expert_feed_forward;
+  if (model.shared_feed_forward > 0) json["shared_feed_forward"] = model.shared_feed_forward;
+  if (model.moe_every > 1) json["moe_every"] = model.moe_every;
+  if (model.dense_first > 0) json["dense_first"] = model.dense_first;
   return json;
 }
 

@@ -35,6 +35,15 @@ TEST(ModelJson, RandomModelsComeBack) {
     if (below(2) == 0) model.rotary_base = 1e4 * (1 + below(50));
     model.tied_embeddings = below(2) == 0;
     model.biases = below(2) == 0;
+    if (below(2) == 0) model.head_width = 1 + below(200);
+    if (!model.biases && below(2) == 0) {
+      model.experts = 2 + below(60);
+      model.experts_per_token = 1 + below(model.experts);
+      if (below(2) == 0) model.expert_feed_forward = 1 + below(1000);
+      if (below(2) == 0) model.shared_feed_forward = 1 + below(1000);
+      model.moe_every = 1 + below(3);
+      model.dense_first = below(model.layers);
+    }
     EXPECT_EQ(read_back(to_json(model)), model) << to_json(model).dump();
   }
 }

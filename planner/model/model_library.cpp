@@ -20,10 +20,12 @@ ModelLibrary ModelLibrary::parse(const JsonDocument& document) {
   const JsonCursor root = topology::library_root(document);
   root.only({"tombolo_library", "note", "models"});
   for (const auto& entry : root.field("models").elements()) {
-    entry.only({"name", "aliases", "parameters", "shape", "source"});
+    entry.only({"name", "aliases", "parameters", "active_parameters", "shape", "source"});
     LibraryModel model{.at = entry, .model = parse_model(entry.field("shape"))};
     model.model.name = library.names.add(entry);
     model.parameters = entry.field("parameters").positive_number();
+    if (const auto active = entry.optional("active_parameters"))
+      model.active_parameters = active->positive_number();
     (void)entry.field("source").text();
     library.models.push_back(std::move(model));
   }

@@ -15,6 +15,8 @@ struct LibraryModel {
   JsonCursor at;          ///< where the entry stands
   Model model;            ///< under the entry's name
   double parameters = 0;  ///< as published
+  double active_parameters =
+      0;  ///< of a mixture of experts those that a token passes through; 0: not published
 };
 
 /// Immutable once read.

@@ -20,6 +20,11 @@ TEST(ModelLibrary, CountsTheParametersThatWerePublished) {
     const double counted = static_cast<double>(entry.model.parameters());
     EXPECT_LE(std::abs(counted / entry.parameters - 1), 0.03)
         << entry.model.name << " has " << counted << ", published are " << entry.parameters;
+    if (entry.model.experts > 0) {
+      const double active = static_cast<double>(entry.model.active_parameters());
+      EXPECT_LE(std::abs(active / entry.active_parameters - 1), 0.03)
+          << entry.model.name << " has " << active << ", published are " << entry.active_parameters;
+    }
     EXPECT_GE(entry.at.field("source").text().size(), 10U) << entry.model.name;
   }
 }
@@ -31,7 +36,14 @@ TEST(ModelLibrary, CountsReleasedWeightsExactly) {
                                          {"llama2-7b", 6738415616ULL},
                                          {"llama2-70b", 68976648192ULL},
                                          {"llama3-8b", 8030261248ULL},
-                                         {"mistral-7b", 7241732096ULL}})
+                                         {"mistral-7b", 7241732096ULL},
+                                         {"mixtral-8x7b", 46702792704ULL},
+                                         {"mixtral-8x22b", 140620634112ULL},
+                                         {"deepseek-moe-16b", 16375728128ULL}})
+    EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
+  // These have norms of queries and keys besides, of 128 values each.
+  for (const auto& [name, parameters] : {std::pair{"qwen3-30b-a3b", 30532122624ULL - 48 * 256},
+                                         {"qwen3-235b-a22b", 235093634560ULL - 94 * 256}})
     EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
 }
 

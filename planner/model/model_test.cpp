@@ -48,7 +48,8 @@ TEST(Model, AnUntiedProjectionIsHeldApartEvenOnASingleStage) {
   const auto tied = model.parameters();
   model.tied_embeddings = false;
   EXPECT_EQ(model.parameters(), tied + model.token_embedding_parameters());
-  EXPECT_EQ(model.stage_parameters(1, true, false) + model.stage_parameters(1, false, true),
+  EXPECT_EQ((model.layers_parameters(0, 1) + model.end_parameters(true, false)) +
+                (model.layers_parameters(0, 1) + model.end_parameters(false, true)),
             model.parameters());
 }
 
@@ -70,6 +71,100 @@ TEST(Model, RefusesHeadsOfKeysAndValuesThatDoNotDivideTheHeads) {
   } catch (const Error& error) {
     EXPECT_NE(std::string_view(error.what()).find("kv_heads is 3"), std::string_view::npos);
   }
+}
+
+/// Llama 4 Maverick's text model, of which every second layer is a mixture (released configuration).
+Model maverick() {
+  Model model = llama(48, 5120, 40, 8, 16384, 202048);
+  model.experts = 128;
+  model.experts_per_token = 1;
+  model.expert_feed_forward = model.shared_feed_forward = 8192;
+  model.moe_every = 2;
+  model.dense_first = 1;
+  model.check();
+  return model;
+}
+
+TEST(Model, CountsMixturesAmongDenseLayers) {
+  const Model model = maverick();
+  EXPECT_TRUE(model.mixed());
+  EXPECT_EQ(model.mixtures(0, 48), 24);
+  EXPECT_EQ(model.mlp_of(0), Mlp::kDense);
+  EXPECT_EQ(model.mlp_of(1), Mlp::kMixture);
+  EXPECT_NEAR(static_cast<double>(model.parameters()), 400e9, 1e9);
+  EXPECT_NEAR(static_cast<double>(model.active_parameters()), 17e9, 0.3e9);
+  for (const int every : {1, 2, 3, 5})
+    for (const int dense : {0, 1, 4}) {
+      Model one = model;
+      one.moe_every = every;
+      one.dense_first = dense;
+      for (int first = 0; first < 12; ++first)
+        for (int count = 0; count < 12; ++count) {
+          int mixtures = 0;
+          std::uint64_t parameters = 0;
+          for (int layer = first; layer < first + count; ++layer) {
+            mixtures += one.mlp_of(layer) == Mlp::kMixture;
+            parameters += one.layer_parameters(2, one.mlp_of(layer), 4);
+          }
+          EXPECT_EQ(one.mixtures(first, count), mixtures)
+              << every << ' ' << dense << ' ' << first << ' ' << count;
+          EXPECT_EQ(one.layers_parameters(first, count, 2, 4), parameters);
+        }
+    }
+}
+
+TEST(Model, ATokenPassesThroughRouterItsExpertsAndTheSharedOne) {
+  const Model model = maverick();
+  const double h = 5120, s = 4096;
+  const double attention = 2 * h * h + 2 * h * 8 * 128, mlp = 3 * h * 8192;
+  EXPECT_DOUBLE_EQ(model.layer_forward_flops(Mlp::kMixture),
+                   2 * s * (attention + 2 * mlp + h * 128) + 4 * s * s * h);
+  EXPECT_DOUBLE_EQ(model.experts_forward_flops(), 2 * s * mlp);
+  EXPECT_DOUBLE_EQ(model.layers_forward_flops(),
+                   24 * (model.layer_forward_flops() + model.layer_forward_flops(Mlp::kMixture)));
+  // Eight ranks divide the experts' matrices: 16 experts on each, and all else as before.
+  EXPECT_EQ(model.layer_parameters(1, Mlp::kMixture) - model.layer_parameters(1, Mlp::kMixture, 8),
+            112 * model.expert_parameters());
+  EXPECT_EQ(model.expert_parameters(4), model.expert_parameters() / 4);
+}
+
+TEST(Model, HeadsMayHaveAWidthOfTheirOwn) {
+  Model model = llama(48, 2048, 32, 4, 6144, 151936);
+  const double usual = model.attention_core_flops();
+  model.head_width = 128;
+  model.check();
+  EXPECT_EQ(model.attention_width(), 4096);
+  EXPECT_DOUBLE_EQ(model.attention_core_flops(), 2 * usual);
+  EXPECT_EQ(model.matrix_parameters() - 3u * 2048 * 6144, 2u * 2048 * 4096 + 2u * 2048 * 4 * 128);
+}
+
+TEST(Model, SaysWhatContradictsItselfInAMixture) {
+  const auto refused = [](auto change) -> std::string {
+    Model model = maverick();
+    change(model);
+    try {
+      model.check();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const auto expect = [&](std::string_view part, auto change) {
+    const std::string why = refused(change);
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+  };
+  expect("experts is 1, expected at least 2", [](Model& model) { model.experts = 1; });
+  expect("experts_per_token is 0, expected 1 to 128", [](Model& model) { model.experts_per_token = 0; });
+  expect("experts_per_token is 129", [](Model& model) { model.experts_per_token = 129; });
+  expect("moe_every is 0", [](Model& model) { model.moe_every = 0; });
+  expect("dense_first is 48, expected 0 to 47", [](Model& model) { model.dense_first = 48; });
+  expect("with biases", [](Model& model) { model.biases = true; });
+  expect("experts_per_token is 1 where there are no experts", [](Model& model) { model.experts = 0; });
+  EXPECT_EQ(
+      parse_model("experts=8,experts_per_token=2,expert_feed_forward=3,shared_feed_forward=4,moe_every=5,"
+                  "dense_first=6,head_width=7")
+          .dense_first,
+      6);
 }
 
 }  // namespace

@@ -77,6 +77,13 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
       job.context_exchange == ContextExchange::kAllToAll)
     lacks("context parallelism by all-to-all");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
+  if (can.experts_divide_sequence && job.model.experts > 0 && job.tensor > 1 && !job.sequence_parallel)
+    lacks("mixtures of experts whose layers several ranks share without dividing the sequence");
+  if (can.experts_among_shards && job.expert_parallel > job.context_parallel &&
+      job.sharding < Sharding::kGradients)
+    lacks("expert parallelism among replicas that do not share gradients");
+  if (can.experts_divide_sequence && job.expert_parallel > 1 && job.multiplies_in() == Precision::kFp16)
+    lacks("expert parallelism in fp16");
   if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
   if (!can.parameter_gather_overlap && job.overlap_parameters)
     lacks("gathering of parameters beside the forward pass");
@@ -109,8 +116,13 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
   if (!can.uneven_layers && !alike([](const Stage& a, const Stage& b) { return a.layers == b.layers; }))
     lacks("stages with different numbers of layers");
   if (!can.unequal_nodes && nodes_differ(plan)) lacks("nodes with different numbers of ranks");
-  if (!orderly(plan, can.rank_order))
-    lacks(can.rank_order == RankOrder::kEitherOutermost
+  // Replicas outermost, experts' groups would have ranks of other stages between theirs.
+  const RankOrder order = can.rank_order == RankOrder::kEitherOutermost && plan.job.expert_parallel > 1 &&
+                                  plan.pipeline_size() > 1
+                              ? RankOrder::kStagesOutermost
+                              : can.rank_order;
+  if (!orderly(plan, order))
+    lacks(order == RankOrder::kEitherOutermost
               ? "order of ranks, by stage or by replica, in which every node's are in a row"
               : "order of ranks but by stage, in which some node's are not in a row");
   Job job = plan.job;

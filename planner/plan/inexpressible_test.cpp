@@ -109,5 +109,30 @@ TEST(Inexpressible, NamesAnExchangeOfContexts) {
   EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{"DeepSpeed has no context parallelism"});
 }
 
+TEST(Inexpressible, NamesWhoCannotDivideExperts) {
+  Plan plan = simple_plan(testing::mixture_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
+  plan.job.expert_parallel = 2;
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{"DeepSpeed has no expert parallelism"});
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            Sentences{"torchtitan has no expert parallelism among replicas that do not share gradients"});
+  plan.job.sharding = Sharding::kGradients;
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan), Sentences{});
+  plan.job.sharding = Sharding::kNone;
+  // Numbered by replica, the ranks of both stages would be in one group.
+  Plan by_replica = simple_plan(testing::mixture_model(8), {"a0", "b0", "a0", "b0"}, 2, 2, 4);
+  EXPECT_EQ(inexpressible(by_replica, Framework::kMegatron), Sentences{});
+  by_replica.job.expert_parallel = 2;
+  EXPECT_EQ(inexpressible(by_replica, Framework::kMegatron).size(), 1U);
+  plan.job.tensor = 2;
+  EXPECT_EQ(
+      inexpressible(plan.job, Framework::kNeMo),
+      Sentences{
+          "NeMo has no mixtures of experts whose layers several ranks share without dividing the sequence"});
+  plan.job.sequence_parallel = true;
+  plan.job.precision = Precision::kFp16;
+  EXPECT_EQ(inexpressible(plan.job, Framework::kNeMo), Sentences{"NeMo has no expert parallelism in fp16"});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -179,6 +179,21 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
         for (std::size_t part = 0; part < parts; ++part) ranks.push_back(slots[begin + part][stage][tensor]);
         add("context", std::move(ranks), true);
       }
+  // Of the replicas in groups of this many those of one group divide a layer's experts, and those of equal
+  // place in all groups have the same.
+  const std::size_t divided = at(plan.job.expert_parts());
+  const auto add_experts = [&](const char* kind, std::size_t first, std::size_t step, std::size_t count) {
+    for (std::size_t stage = 0; stage < slots.front().size(); ++stage)
+      for (std::size_t tensor = 0; tensor < slots.front()[stage].size(); ++tensor) {
+        std::vector<int> ranks;
+        for (std::size_t i = 0; i < count; ++i) ranks.push_back(slots[first + i * step][stage][tensor]);
+        add(kind, std::move(ranks), true);
+      }
+  };
+  for (std::size_t first = 0; divided > 1 && first < slots.size(); first += divided)
+    add_experts("expert", first, 1, divided);
+  for (std::size_t first = 0; divided > 1 && divided < slots.size() && first < divided; ++first)
+    add_experts("expert-data", first, divided, slots.size() / divided);
   // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas.
   // Where stages or tensor degrees differ, it does so with all ranks that hold some of these layers.
   const auto same_cut = [&](const Pipeline& one) {

@@ -126,5 +126,24 @@ TEST(StartableSlots, AreAsTheFrameworkStartsThem) {
   EXPECT_EQ(equal[1][1].device, 1);
 }
 
+TEST(Groups, OfReplicasThatDivideExpertsAreInARowAndThoseOfTheSameApart) {
+  const auto cluster = testing::make_cluster({{"a", 4, 1}}, 1e9);
+  Plan plan = simple_plan(testing::mixture_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 4);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.expert_parallel = 2;
+  const auto groups = [&](std::string_view kind) {
+    std::vector<std::vector<int>> ranks;
+    for (const Group& group : groups_of(plan, ClusterView(cluster, "per-peer", {})))
+      if (group.kind == kind) ranks.push_back(group.ranks);
+    return ranks;
+  };
+  using Ranks = std::vector<std::vector<int>>;
+  EXPECT_EQ(groups("expert"), (Ranks{{0, 1}, {2, 3}}));
+  EXPECT_EQ(groups("expert-data"), (Ranks{{0, 2}, {1, 3}}));
+  plan.job.expert_parallel = 4;
+  EXPECT_EQ(groups("expert"), (Ranks{{0, 1, 2, 3}}));
+  EXPECT_EQ(groups("expert-data"), Ranks{});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

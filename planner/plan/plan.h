@@ -53,7 +53,8 @@ struct RankPlacement {
 
 /// Ranks that communicate with each other.
 struct Group {
-  std::string kind;                                      ///< "tensor", "context", "data" or "pipeline"
+  std::string kind;                                      ///< "tensor", "context", "expert", "data",
+                                                         ///< "expert-data" or "pipeline"
   std::vector<int> ranks;                                ///< for "pipeline": in stage order
   topology::NicKind nic_kind = topology::NicKind::kTcp;  ///< the slowest kind used inside the group
 };

@@ -43,7 +43,6 @@ void parse_job(const JsonCursor& at, Job& job) {
            "context_parallel",
            "context_exchange",
            "expert_parallel",
-           "expert_tensor_parallel",
            "precision",
            "overlap_tensor",
            "overlap_parameters",
@@ -75,7 +74,6 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("context_exchange"))
     job.context_exchange = named(*field, context_exchange_from_name, "ring or all-to-all");
   if (const auto field = at.optional("expert_parallel")) job.expert_parallel = whole(*field, 1);
-  if (const auto field = at.optional("expert_tensor_parallel")) job.expert_tensor_parallel = whole(*field, 1);
   if (const auto field = at.optional("precision"))
     job.precision = named(*field, precision_from_name, "fp32, tf32, fp16, bf16, fp8-hybrid or fp8-e4m3");
   if (const auto field = at.optional("overlap_tensor")) job.overlap_tensor = field->boolean();
@@ -212,8 +210,9 @@ std::vector<RankPlacement> parse_ranks(const JsonCursor& at, const Plan& plan) {
 Group parse_group(const JsonCursor& at, int ranks) {
   at.only({"kind", "ranks", "nic_kind"});
   Group group;
-  constexpr std::array kKinds = {"data", "pipeline", "tensor", "context"};
-  group.kind = kKinds[at.field("kind").choice({"data", "pipeline", "tensor", "context"})];
+  constexpr std::array kKinds = {"data", "pipeline", "tensor", "context", "expert", "expert-data"};
+  group.kind =
+      kKinds[at.field("kind").choice({"data", "pipeline", "tensor", "context", "expert", "expert-data"})];
   for (const JsonCursor& rank : at.field("ranks").elements())
     group.ranks.push_back(whole(rank, 0, ranks - 1));
   const JsonCursor kind = at.field("nic_kind");
@@ -333,6 +332,9 @@ Plan Plan::parse(const JsonDocument& document) {
   if (plan.job.context_parallel > 1 &&
       std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
     pipelines->reject("replicas that divide rows' tokens cannot differ; make them equal");
+  if (plan.job.expert_parallel > 1 &&
+      std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
+    pipelines->reject("replicas that divide a layer's experts cannot differ; make them equal");
   if (plan.job.sharding > Sharding::kOptimizer &&
       std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
     pipelines->reject(fmt::format(

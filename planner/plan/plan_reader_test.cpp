@@ -170,15 +170,68 @@ TEST(PlanFile, ReadsHowEarlierVersionsSaidThatTheOptimizerIsSharded) {
   EXPECT_THROW(Plan::parse(JsonDocument::parse(json.dump(), "plan.json")), Error);
 }
 
-TEST(PlanFile, RefusesWhatIsNotModelledYet) {
-  Json json = unequal_plan().to_json();
-  json["job"]["expert_parallel"] = 2;
-  try {
-    (void)Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
-    ADD_FAILURE() << "was accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("not modelled yet"), std::string::npos) << error.what();
-  }
+/// Four replicas on hosts of their own, of which two each divide the experts.
+Plan plan_with_experts() {
+  Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  plan.job.framework = Framework::kMegatron;
+  Model& model = plan.job.model;
+  model.biases = false;
+  model.head_width = 32;
+  model.experts = 8;
+  model.experts_per_token = 2;
+  model.expert_feed_forward = 48;
+  model.shared_feed_forward = 96;
+  model.moe_every = 2;
+  model.dense_first = 1;
+  plan.job.expert_parallel = 2;
+  return plan;
+}
+
+TEST(PlanFile, KeepsExpertsAndWhoDividesThem) {
+  Plan plan = plan_with_experts();
+  plan.groups = {{"expert", {0, 1}}, {"expert-data", {0, 2}}};
+  const Plan back = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json"));
+  EXPECT_EQ(back.job.model, plan.job.model);
+  EXPECT_EQ(back.job.expert_parallel, 2);
+  ASSERT_EQ(back.groups.size(), 2u);
+  EXPECT_EQ(back.groups[0].kind, "expert");
+  EXPECT_EQ(back.groups[1].kind, "expert-data");
+}
+
+TEST(PlanFile, SaysWhyReplicasCannotDivideExperts) {
+  const auto refused = [](auto change) -> std::string {
+    Json json = plan_with_experts().to_json();
+    change(json);
+    try {
+      (void)Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const auto expect = [&](std::string_view part, auto change) {
+    const std::string why = refused(change);
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+  };
+  expect("accepted", [](Json&) {});
+  expect("8 experts do not divide among 3 replicas", [](Json& json) { json["job"]["expert_parallel"] = 3; });
+  expect("4 replicas do not divide into groups of 8", [](Json& json) { json["job"]["expert_parallel"] = 8; });
+  expect("the model has none", [](Json& json) {
+    for (const char* field : {"experts", "experts_per_token", "expert_feed_forward", "shared_feed_forward",
+                              "moe_every", "dense_first"})
+      json["model"].erase(field);
+  });
+  expect("experts_per_token is 9", [](Json& json) { json["model"]["experts_per_token"] = 9; });
+  expect("the bundled trainer has no mixtures of experts", [](Json& json) {
+    json["job"].erase("expert_parallel");
+    json["job"].erase("framework");
+  });
+  expect("cannot differ", [](Json& json) {
+    const Json stages = json["stages"];
+    json.erase("stages");
+    for (const int rows : {1, 3, 2, 2})
+      json["pipelines"].push_back({{"stages", stages}, {"rows", rows}, {"micro_batch", 1}});
+  });
 }
 
 TEST(PlanFile, RefusesReplicasThatDifferAndShareGradients) {

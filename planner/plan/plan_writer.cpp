@@ -25,7 +25,6 @@ Json job_to_json(const Job& job) {
     json["context_exchange"] = context_exchange_name(job.context_exchange);
   }
   if (job.expert_parallel != 1) json["expert_parallel"] = job.expert_parallel;
-  if (job.expert_tensor_parallel != 1) json["expert_tensor_parallel"] = job.expert_tensor_parallel;
   if (job.precision) json["precision"] = precision_name(*job.precision);
   if (job.overlap_tensor) json["overlap_tensor"] = true;
   if (job.overlap_parameters) json["overlap_parameters"] = true;

@@ -48,7 +48,9 @@ std::vector<HostRanks> classes_of(const SearchContext& context) {
 bool divides(const SearchContext& context, const Job& job, const std::vector<HostRanks>& classes,
              std::size_t copies) {
   const int count = static_cast<int>(copies);
-  if (job.global_batch % count != 0 || job.data % (count * job.context_parallel) != 0) return false;
+  if (job.global_batch % count != 0 || job.data % (count * job.context_parallel) != 0 ||
+      job.data % (count * job.expert_parts()) != 0)
+    return false;
   for (const HostRanks& hosts : classes) {
     if (hosts.size() % copies != 0) return false;
     for (const auto& ranks : hosts) {

@@ -50,6 +50,18 @@ TEST(Condense, TakesTheFewestCopiesThatAreSmallEnough) {
   EXPECT_FALSE(condensed(setting.context, setting.job, 12)) << "the whole is small enough";
 }
 
+TEST(Condense, KeepsReplicasThatDivideExpertsTogether) {
+  Job job = free_job(8, 32);
+  job.model = testing::mixture_model(8);
+  job.data = 8;
+  job.expert_parallel = 4;
+  const SearchSetting setting(gpu_cluster({{"a", 8, 1}}, 1e8), job);
+  const auto part = condensed(setting.context, setting.job, 4);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->job.data, 4);
+  EXPECT_FALSE(condensed(setting.context, setting.job, 2)) << "two are no group of four";
+}
+
 TEST(Condense, HostsOfOneClusterThatDifferAreNotTwins) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
   cluster.hosts[1].devices[0].flops_per_second *= 2;

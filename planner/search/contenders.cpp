@@ -14,9 +14,9 @@ namespace {
 /// What plans of a kind have in common.
 std::string kind_of(const Plan& plan, const ClusterView& view) {
   const Job& job = plan.job;
-  std::string text =
-      fmt::format("{} {} {} {} {} {} |", job.tensor, static_cast<int>(job.schedule), job.chunks,
-                  static_cast<int>(job.recompute), static_cast<int>(job.sharding), job.micro_batch);
+  std::string text = fmt::format("{} {} {} {} {} {} {} |", job.tensor, static_cast<int>(job.schedule),
+                                 job.chunks, static_cast<int>(job.recompute), static_cast<int>(job.sharding),
+                                 job.expert_parallel, job.micro_batch);
   // The clusters of each slot, in the order of the layers.
   std::vector<std::vector<std::set<std::string_view>>> clusters(plan.pipelines.size());
   for (int replica = 0; replica < plan.data_size(); ++replica)

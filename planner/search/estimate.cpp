@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "planner/cost/all_reduce.h"
 #include "planner/cost/border.h"
+#include "planner/cost/expert_exchange.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 
@@ -17,6 +17,7 @@ Estimator::Estimator(const SearchContext& context, const Job& job, const std::ve
       pools_(pools),
       nics_(traits(job.framework).nics),
       costs_(context, job, pools) {
+  job_.expert_parallel = 1;
   std::map<std::string, int> clusters;
   for (const topology::Host& host : context.view.cluster().hosts)
     cluster_of_.push_back(
@@ -39,16 +40,13 @@ bool alike(const Shape& shape) {
 
 }  // namespace
 
-ReplicaExchange Estimator::exchange_when(const Shape& shape) const {
-  return replica_exchange(job_.framework, shape.saving.sharding,
-                          static_cast<int>(shape.kinds.front().slots.size()));
-}
-
 bool Estimator::allowed(const Shape& shape) const {
   const int replicas = shape.replicas();
   if (job_.data > 0 && replicas != job_.data) return false;
   if (job_.micro_batch > 0 && shape.micro_batch != job_.micro_batch) return false;
   const Shape::Kind& first = shape.kinds.front();
+  if (replicas % shape.saving.expert_parallel != 0 || (shape.saving.expert_parallel > 1 && !alike(shape)))
+    return false;
   if (replicas % job_.context_parallel != 0 || !job_.context_misfit(first.slots.front().degree).empty())
     return false;
   if (shape.saving.sharding > Sharding::kOptimizer && replicas > 1) {
@@ -67,6 +65,7 @@ bool Estimator::allowed(const Shape& shape) const {
 
 double Estimator::seconds(const Shape& shape) {
   if (!allowed(shape)) return Scorer::kNever;
+  job_.expert_parallel = shape.saving.expert_parallel;
   for (const Shape::Kind& kind : shape.kinds)
     for (std::size_t i = 0; i < kind.slots.size(); ++i)
       if (!costs_.of(kind.slots[i].pool, kind.slots[i].degree, shape).possible ||
@@ -212,6 +211,12 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
       stage.forward += cost.head.forward;
       stage.backward += cost.head.backward();
     }
+    if (job_.expert_parallel > 1) {
+      const double exchange = expert_seconds(shape, at(i)) * slot.layers *
+                              job_.model.mixtures(0, job_.model.layers) / job_.model.layers;
+      stage.forward += expert_exchanges(shape.saving.recompute, true) * exchange;
+      stage.backward += expert_exchanges(shape.saving.recompute, false) * exchange;
+    }
     const LayerExchange exchange = exchange_of(shape, at(i));
     stage.forward = std::max(stage.forward, slot.layers * exchange.gather_forward);
     stage.backward = std::max(stage.backward, slot.layers * (exchange.gather_backward + exchange.scatter));
@@ -267,69 +272,6 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
   return end;
 }
 
-const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, int degree) {
-  const auto [known, added] = reductions_.try_emplace({degree, hosts});
-  if (!added) return known->second;
-  Reduction& result = known->second;
-  std::vector<MemberLocation> members;
-  for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members, context_.view.routing(), nics_);
-  std::map<int, double> loads;
-  std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
-  // A ring crosses between two hosts through the NICs of all members there.
-  const auto devices = [&](int host) {
-    return degree * (all.ring ? static_cast<int>(std::ranges::count(hosts, host)) : 1);
-  };
-  for (const Transfer& transfer : all.transfers) {
-    const int from = hosts[at(transfer.from)], to = hosts[at(transfer.to)];
-    result.possible = result.possible && context_.view.linked(from, to);
-    if (!result.possible) return result;
-    const Path& path = context_.view.path(from, to);
-    result.latency = std::max(result.latency, path.latency_seconds);
-    if (path.bytes_per_second <= 0) continue;
-    const double seconds =
-        transfer.fraction / context_.view.together(from, to, devices(from), devices(to), nics_);
-    if (path.inside_host) {
-      out[at(transfer.from)] += seconds;
-      in[at(transfer.to)] += seconds;
-      continue;
-    }
-    result.slowest = std::max(result.slowest, seconds);
-    const auto rails = [&](const std::vector<int>* nics) {
-      return nics_ == NicUse::kNearest ? static_cast<double>(nics->size()) : 1.0;
-    };
-    loads[queue(from, path.from_nic, true)] +=
-        transfer.fraction / (context_.view.egress(from, path.from_nic) * rails(path.from_nics));
-    loads[queue(to, path.to_nic, false)] +=
-        transfer.fraction / (context_.view.ingress(to, path.to_nic) * rails(path.to_nics));
-    double rate = 0;
-    if (const int shared = shared_queue(path, rate); shared >= 0) loads[shared] += transfer.fraction / rate;
-  }
-  for (std::size_t i = 0; i < hosts.size(); ++i) result.inside = std::max({result.inside, out[i], in[i]});
-  result.latency *= all.rounds;
-  result.queues.assign(loads.begin(), loads.end());
-  return result;
-}
-
-Estimator::LayerExchange Estimator::exchange_of(const Shape& shape, std::size_t slot) {
-  const ReplicaExchange when = exchange_when(shape);
-  if (when.reduction != GradientReduction::kEachMicroBatch || shape.replicas() < 2) return {};
-  std::vector<int> hosts;
-  int degree = job_.model.heads;
-  for (const Shape::Kind& kind : shape.kinds) {
-    hosts.insert(hosts.end(), at(kind.count), pools_[at(kind.slots[slot].pool)].host);
-    degree = std::min(degree, kind.slots[slot].degree);
-  }
-  const Reduction& all_reduce = reduction(hosts, degree);
-  double per_byte = std::max(all_reduce.slowest, all_reduce.inside / degree);
-  for (const auto& [number, seconds] : all_reduce.queues) per_byte = std::max(per_byte, seconds);
-  const double layer = static_cast<double>(job_.layer_parameters(0, job_.model.layers)) / job_.model.layers;
-  const auto half = [&](double value) { return 0.5 * (layer * value * per_byte + all_reduce.latency); };
-  const double gather = half(job_.model.bytes_per_value);
-  return {when.gather == ParameterGather::kEachStep ? 0 : gather,
-          when.gather == ParameterGather::kEachPass ? gather : 0, half(job_.gradient_bytes())};
-}
-
 /// Reduces ranges of layers with the same owners, the last range first. Each begins when the last replica has
 /// its gradients and the NICs have finished the ranges before.
 double Estimator::gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends,
@@ -361,20 +303,28 @@ double Estimator::gradients_end(const Shape& shape, const std::vector<std::vecto
       degree = std::min(degree, owner.degree);
       ready = std::max(ready, ends[k][slot[k]]);
     }
-    const Reduction& all_reduce = reduction(hosts, degree);
-    if (!all_reduce.possible) return Scorer::kNever;
-    double bytes = static_cast<double>(job_.layer_parameters(first, last - first));
-    if (first == 0) bytes += static_cast<double>(job_.embedding_parameters());
-    if (last == job_.model.layers) bytes += static_cast<double>(job_.model.token_embedding_parameters());
-    bytes *= part * job_.gradient_bytes();
-    double begin = ready;
-    for (const auto& [number, seconds] : all_reduce.queues) begin = std::max(begin, queues_[at(number)].free);
-    double longest = bytes * std::max(all_reduce.slowest, all_reduce.inside / degree);
-    for (const auto& [number, seconds] : all_reduce.queues) {
-      queues_[at(number)].free = begin + bytes * seconds;
-      longest = std::max(longest, bytes * seconds);
-    }
-    end = std::max(end, begin + longest + (last - first) * all_reduce.latency);
+    const auto reduce = [&](const std::vector<int>& among, double parameters) {
+      const Reduction& all_reduce = reduction(among, degree);
+      if (!all_reduce.possible) return false;
+      const double bytes = parameters * part * job_.gradient_bytes();
+      double begin = ready;
+      for (const auto& [number, seconds] : all_reduce.queues)
+        begin = std::max(begin, queues_[at(number)].free);
+      double longest = bytes * std::max(all_reduce.slowest, all_reduce.inside / degree);
+      for (const auto& [number, seconds] : all_reduce.queues) {
+        queues_[at(number)].free = begin + bytes * seconds;
+        longest = std::max(longest, bytes * seconds);
+      }
+      end = std::max(end, begin + longest + (last - first) * all_reduce.latency);
+      return true;
+    };
+    const double experts = static_cast<double>(job_.expert_parameters(first, last - first));
+    double others = static_cast<double>(job_.layer_parameters(first, last - first)) - experts;
+    if (first == 0) others += static_cast<double>(job_.embedding_parameters());
+    if (last == job_.model.layers) others += static_cast<double>(job_.model.token_embedding_parameters());
+    if (!reduce(hosts, others)) return Scorer::kNever;
+    for (int place = 0; experts > 0 && place < job_.expert_parallel; ++place)
+      if (!reduce(with_same_experts(hosts, place), experts)) return Scorer::kNever;
     last = first;
     for (std::size_t k = 0; k < shape.kinds.size(); ++k)
       if (below[k] >= last && last > 0) below[k] -= shape.kinds[k].slots[--slot[k]].layers;

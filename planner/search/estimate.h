@@ -70,6 +70,11 @@ class Estimator {
   };
   ReplicaExchange exchange_when(const Shape& shape) const;
   LayerExchange exchange_of(const Shape& shape, std::size_t slot);
+  /// What the replicas that divide experts take for one exchange of a slot's layer, in the slowest of their
+  /// groups; each as if alone on its links.
+  double expert_seconds(const Shape& shape, std::size_t slot);
+  /// Of the hosts of all replicas, those of the replicas at one place of the groups that divide experts.
+  std::vector<int> with_same_experts(const std::vector<int>& hosts, int place) const;
   bool own_nics(int host, int degree, const std::vector<int>* nics) const;
   int queue(int host, int nic, bool out);
   int shared_queue(const Path& path, double& bytes_per_second);
@@ -78,12 +83,14 @@ class Estimator {
   double share_of(int queue, double step) const;
 
   const SearchContext& context_;
-  const Job& job_;
+  Job job_;  ///< as the shape that is estimated divides its experts
   const std::vector<Pool>& pools_;
   NicUse nics_;
   ShapeCosts costs_;
   std::vector<int> cluster_of_;                                       // by host
   std::map<std::pair<int, std::vector<int>>, Reduction> reductions_;  // by degree and hosts
+  /// By pools of the replicas, degree, micro-batch and how many divide experts.
+  std::map<std::tuple<std::vector<int>, int, int, int>, double> expert_seconds_;
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;
   std::int64_t operations_ = 0;

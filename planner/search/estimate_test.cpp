@@ -76,5 +76,32 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareWhatTheyHold) {
   }
 }
 
+TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatDivideExperts) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 24; ++round) {
+    Job job = free_job(6, 32);
+    job.framework = Framework::kMegatron;
+    job.model = testing::mixture_model(6);
+    job.sequence_parallel = true;
+    const SearchSetting setting(gpu_cluster({{"a", 4, 2}}, 1e6 * static_cast<double>(5 + random() % 200)),
+                                job);
+    Estimator estimator(setting.context, setting.job, setting.pools);
+    Shape shape;
+    shape.micro_batch = 1 + static_cast<int>(random() % 2);
+    shape.saving.sharding = random() % 2 == 0 ? Sharding::kNone : Sharding::kOptimizer;
+    shape.saving.expert_parallel = 1 << random() % 3;
+    if (random() % 2 == 0)
+      for (int host = 0; host < 4; ++host) shape.kinds.push_back({{{host, 2, 6}}, 1, 8 / shape.micro_batch});
+    else
+      shape.kinds = {{{{0, 1, 3}, {1, 1, 3}}, 2, 16 / shape.micro_batch},
+                     {{{2, 1, 3}, {3, 1, 3}}, 2, 16 / shape.micro_batch}};
+    Layout layout = layout_of(shape, setting.pools);
+    const double simulated = Scorer(setting.context, setting.job).seconds(layout);
+    ASSERT_LT(simulated, Scorer::kNever);
+    EXPECT_GT(estimator.seconds(shape), 0.6 * simulated) << "round " << round;
+    EXPECT_LT(estimator.seconds(shape), 1.4 * simulated) << "round " << round;
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

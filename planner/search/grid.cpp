@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
@@ -113,14 +114,14 @@ std::string name_of(const Grid& grid) {
 
 void add_candidates(const SearchContext& context, Job job, const Placement& placement, const GridRule& rule,
                     Candidates& found) {
-  // A layout's sharding may make it faster; computing again never does. So there is a candidate for each
-  // sharding, with the least recomputation with which it fits.
-  std::map<Sharding, std::vector<Saving>> savings;
+  // A layout's sharding, and dividing its experts, may make it faster; computing again never does. So there
+  // is a candidate for each of these, with the least recomputation with which it fits.
+  std::map<std::pair<Sharding, int>, std::vector<Saving>> savings;
   std::vector<std::string> why_not;
   for (const Saving& saving : savings_of(context.options, job, at(job.data))) {
     job.set(saving);
     why_not = inexpressible(job, job.framework);
-    if (why_not.empty()) savings[saving.sharding].push_back(saving);
+    if (why_not.empty()) savings[{saving.sharding, saving.expert_parallel}].push_back(saving);
   }
   if (savings.empty()) {
     found.excluded.push_back(
@@ -134,7 +135,7 @@ void add_candidates(const SearchContext& context, Job job, const Placement& plac
     if (job.chunks > 1 && job.replica_rows() / job.data / micro_batch % job.pipeline != 0) continue;
     std::vector<Candidate> fitting;
     Candidate closest;
-    for (const auto& [sharding, some] : savings) {
+    for (const auto& [shared, some] : savings) {
       Candidate candidate;
       for (const Saving& saving : some) {
         job.set(saving);
@@ -147,9 +148,14 @@ void add_candidates(const SearchContext& context, Job job, const Placement& plac
         closest = std::move(candidate);
     }
     if (fitting.empty()) fitting.push_back(std::move(closest));
-    if (const auto lacks = inexpressible(fitting.front().plan, job.framework); !lacks.empty()) {
-      found.excluded.push_back(
-          fmt::format("{}: {}", name_of({job.pipeline, job.data, job.tensor}), lacks.front()));
+    std::string lacks;
+    std::erase_if(fitting, [&](const Candidate& one) {
+      const auto sentences = inexpressible(one.plan, job.framework);
+      if (!sentences.empty()) lacks = sentences.front();
+      return !sentences.empty();
+    });
+    if (fitting.empty()) {
+      found.excluded.push_back(fmt::format("{}: {}", name_of({job.pipeline, job.data, job.tensor}), lacks));
       return;
     }
     for (Candidate& candidate : fitting) {
@@ -178,6 +184,8 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
     return fmt::format("{}: {} replicas do not divide into groups of {} that divide rows' tokens",
                        name_of(grid), grid.data, job.context_parallel);
   if (std::string why = job.context_misfit(grid.tensor); !why.empty())
+    return fmt::format("{}: {}", name_of(grid), why);
+  if (std::string why = job.expert_parallel > 0 ? job.expert_misfit(grid.data) : ""; !why.empty())
     return fmt::format("{}: {}", name_of(grid), why);
   if (job.replica_rows() % grid.data != 0)
     return fmt::format("{}: a batch of {} rows does not divide into {} replicas", name_of(grid),

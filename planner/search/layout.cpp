@@ -109,6 +109,7 @@ bool Scorer::sound(const Layout& layout) const {
   if (layout.replicas.size() % at(job_.context_parallel) != 0 ||
       !job_.context_misfit(static_cast<int>(layout.replicas.front().slots.front().ranks.size())).empty())
     return false;
+  if (layout.replicas.size() % at(layout.saving.expert_parallel) != 0) return false;
   int rows = 0;
   for (const Layout::Replica& replica : layout.replicas) {
     if (replica.micro_batch < 1 || replica.rows < 1 || replica.rows % replica.micro_batch != 0) return false;
@@ -124,7 +125,8 @@ bool Scorer::sound(const Layout& layout) const {
          replica.rows / replica.micro_batch % static_cast<int>(replica.slots.size()) != 0))
       return false;
   }
-  return rows == job_.replica_rows() && (context_.options.uneven_replicas || layout.uniform());
+  return rows == job_.replica_rows() &&
+         ((context_.options.uneven_replicas && layout.saving.expert_parallel == 1) || layout.uniform());
 }
 
 double Scorer::seconds(const Layout& layout, double limit) {

@@ -19,8 +19,9 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
   if (degree > devices.size() || job_.model.heads % degree != 0 ||
       (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && !traits(job_.framework).tensor_parallel))
     return kImpossible;
-  const auto [known, added] =
-      costs_.try_emplace({devices.type, degree, shape.micro_batch, shape.saving.recompute}, Cost{});
+  const auto [known, added] = costs_.try_emplace(
+      {devices.type, degree, shape.micro_batch, shape.saving.recompute, shape.saving.expert_parallel},
+      Cost{});
   if (!added) return known->second;
   Plan plan;
   plan.job = job_;
@@ -38,7 +39,7 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
     const SlotCosts found = slot_costs(plan, context_.view, ranks);
     cost.layer = found.layer;
     cost.head = found.head;
-    if (!found.layers.empty()) {  // where a profile tells layers apart, their mean is used
+    if (!found.layers.empty()) {  // where a profile or mixtures tell layers apart, their mean is used
       const PassSeconds sum = found.stage(plan.pipelines[0].stages[0], false, false);
       const double share = 1.0 / job_.model.layers;
       cost.layer = {share * sum.forward, share * sum.backward_input, share * sum.backward_weights};
@@ -93,7 +94,10 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
   const double alone = bytes(1);
   if (alone > available) return known->second = 0;
   if (job_.model.layers < 2) return known->second = 1;
-  return known->second = 1 + static_cast<int>(std::min((available - alone) / (bytes(2) - alone), 1e6));
+  // Dense layers and mixtures count as their mean.
+  const int more = job_.model.mixed() ? job_.model.layers : 2;
+  const double each = (bytes(more) - alone) / (more - 1);
+  return known->second = 1 + static_cast<int>(std::min((available - alone) / each, 1e6));
 }
 
 bool ShapeCosts::give_layers(Shape::Kind& kind, const Shape& shape) {

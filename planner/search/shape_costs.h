@@ -42,7 +42,7 @@ class ShapeCosts {
   const SearchContext& context_;
   const Job& job_;
   const std::vector<Pool>& pools_;
-  std::map<std::tuple<int, int, int, Recompute>, Cost> costs_;
+  std::map<std::tuple<int, int, int, Recompute, int>, Cost> costs_;
   std::map<std::tuple<int, int, int, bool, bool, int, int, Saving>, int> rooms_;
 };
 

@@ -14,8 +14,9 @@ std::uint64_t fingerprint(const Plan& plan) {
     state ^= state >> 29U;
   };
   const Job& job = plan.job;
-  for (const int number : {static_cast<int>(job.schedule), job.chunks, static_cast<int>(job.recompute),
-                           static_cast<int>(job.sharding), static_cast<int>(job.sequence_parallel)})
+  for (const int number :
+       {static_cast<int>(job.schedule), job.chunks, static_cast<int>(job.recompute),
+        static_cast<int>(job.sharding), static_cast<int>(job.sequence_parallel), job.expert_parallel})
     add(static_cast<std::uint64_t>(number));
   for (const Pipeline& pipeline : plan.pipelines) {
     add(static_cast<std::uint64_t>(pipeline.rows));

@@ -28,10 +28,26 @@ const char* bar_name(Bar::Kind kind) {
       return "send";
     case Bar::Kind::kReduce:
       return "all-reduce";
+    case Bar::Kind::kExchange:
+      return "all-to-all";
     case Bar::Kind::kOptimizer:
       return "optimizer";
   }
   return "?";
+}
+
+/// Adds a bar; a pass with waits in its layers as what is between them, and these, evenly over the pass.
+void add_spans(const Bar& bar, double begin, double end, std::vector<Span>& spans) {
+  const double piece = bar.exchanges > 0 ? (end - begin) / bar.exchanges : 0;
+  double computed = begin;
+  for (int i = 0; i < bar.exchanges && bar.exchanged > 0; ++i) {
+    const double waits = begin + piece * (i + 0.5 * (1 - bar.exchanged)),
+                 goes_on = waits + piece * bar.exchanged;
+    spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, computed, waits});
+    spans.push_back({bar.rank, bar_name(Bar::Kind::kExchange), bar.micro_batch, waits, goes_on});
+    computed = goes_on;
+  }
+  spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, computed, end});
 }
 
 /// The number of ranks that share a rank's layers, itself included.
@@ -63,9 +79,8 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
   double busy = 0;
   for (const Bar& bar : graph.bars) {
     const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);
-    if (is_compute(bar.kind)) busy += (end - begin) * sharers(plan, bar.rank);
-    if (options.spans && end > begin)
-      result.spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, begin, end});
+    if (is_compute(bar.kind)) busy += (end - begin) * (1 - bar.exchanged) * sharers(plan, bar.rank);
+    if (options.spans && end > begin) add_spans(bar, begin, end, result.spans);
   }
   std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span& a, const Span& b) {
     return a.rank != b.rank ? a.rank < b.rank : a.begin_seconds < b.begin_seconds;
@@ -90,7 +105,7 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
 std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan) {
   std::vector<double> busy(plan.ranks.size(), 0.0);
   for (const Span& span : simulation.spans)
-    if (span.name != "send" && span.name != "all-reduce")
+    if (span.name != "send" && span.name != "all-reduce" && span.name != "all-to-all")
       busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
   // Tensor-parallel ranks work in step, and only the first has spans.
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {

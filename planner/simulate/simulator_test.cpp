@@ -156,9 +156,11 @@ TEST(Simulator, CountsEveryByteOnce) {
     EXPECT_DOUBLE_EQ(bytes_between(simulation, "a2", "a0"), boundary + embedding);
     // A ring of two: 2 (n - 1) / n = 1 times the stage's gradients each way.
     EXPECT_NEAR(bytes_between(simulation, "a0", "a1"),
-                static_cast<double>(model.stage_parameters(4, true, false)) * 4, 1e-3);
+                static_cast<double>((model.layers_parameters(0, 4) + model.end_parameters(true, false))) * 4,
+                1e-3);
     EXPECT_NEAR(bytes_between(simulation, "a3", "a2"),
-                static_cast<double>(model.stage_parameters(4, false, true)) * 4, 1e-3);
+                static_cast<double>((model.layers_parameters(0, 4) + model.end_parameters(false, true))) * 4,
+                1e-3);
     EXPECT_EQ(bytes_between(simulation, "a0", "a3"), 0);
   }
 }

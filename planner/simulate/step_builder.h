@@ -1,5 +1,5 @@
-// Puts the graph of a training step together: what each rank computes (step_passes.cpp), what is sent and
-// reduced (step_gradients.cpp, step_sharding.cpp), and all of it (step_graph.cpp).
+// Puts the graph of a training step together: what each rank computes (step_passes.cpp, step_experts.cpp),
+// what is sent and reduced (step_gradients.cpp, step_sharding.cpp), and all of it (step_graph.cpp).
 #pragma once
 
 #include <cstdint>
@@ -47,12 +47,18 @@ struct StepWorker {
   std::vector<Chunk> chunks;
   Activity last = FluidEngine::kNone;  ///< the latest in the order in which it computes
   std::vector<ShardedPass> passes;     ///< in order, where replicas exchange something during them
+  std::size_t exchanges = 0;  ///< among replicas that divide experts, that it has taken part in so far
   /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
   /// the operation before it, and `after` the other way.
   std::map<Activity, Activity> before, after;
   std::vector<Activity> reduced;  ///< activities that must end before this worker's gradients are final
   Activity embedding_ready = FluidEngine::kNone;  ///< the tied embedding's gradient, summed over replicas
 };
+
+/// The seconds of an operation's pass.
+double seconds_of(Operation::Kind kind, const PassSeconds& pass) noexcept;
+/// The bar of what an operation computes.
+Bar::Kind bar_kind(Operation::Kind kind) noexcept;
 
 class StepBuilder {
  public:
@@ -71,10 +77,21 @@ class StepBuilder {
     AllReduce all_reduce;
     std::vector<TransferEnd> ends;
   };
+  /// Which parameters are reduced or gathered: those of the experts that replicas divide, or the others.
+  enum class Share { kOthers, kExperts };
   /// The exchange of updated parameters among the owners of a range of layers (sharded optimizer).
   struct Gather {
     Members members;
     int first_layer = 0, last_layer = 0;
+    Share share = Share::kOthers;
+  };
+  /// Adds an activity of so many seconds after the latest of a worker.
+  using Append = std::function<Activity(double)>;
+  /// The first and the last of the activities of a pass, or of a part of one.
+  using Activities = std::pair<Activity, Activity>;
+  /// An exchange of the replicas that divide experts, at one slot.
+  struct GroupExchange {
+    Activity begin = FluidEngine::kNone, end = FluidEngine::kNone;
   };
 
   FluidEngine& engine() { return graph_.engine; }
@@ -100,8 +117,22 @@ class StepBuilder {
   double sending_seconds(const Worker& from, const Worker& to, double bytes) const;
 
   void add_compute(Worker& worker);
-  std::pair<Activity, Activity> append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
-                                            const std::function<Activity(double)>& append);
+  Activities append_pass(Worker& worker, const Operation& operation, const Append& append);
+  Activities append_last(Worker& worker, const Operation& operation, const Append& append);
+  /// What is computed before or after the layers of a part of a pass, seconds.
+  struct Beside {
+    double before = 0, after = 0;
+  };
+  Activities append_layers(Worker& worker, const Operation& operation, int from, int to, const Beside& beside,
+                           const Append& append);
+  bool crosses_among_experts(const Worker& worker, const Operation& operation) const {
+    return worker.costs.expert_exchange.crosses() && operation.kind != Operation::Kind::kBackwardWeights;
+  }
+  Activities append_with_exchanges(Worker& worker, const Operation& operation, int from, int to,
+                                   const Beside& beside, const Append& append);
+  void exchange_among_experts(Worker& worker, const Operation& operation);
+  void pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
+                const Activities& activities);
   double sending_seconds(const Worker& from, int chunk, int way) const;
   double gather_seconds(const Worker& to, double bytes) const;
   void note_turn(Worker& worker, Activity ended, Activity begun) const;
@@ -111,7 +142,9 @@ class StepBuilder {
   int cluster_number(int host);
   double head_parameters(const Worker& worker) const;
   void add_reductions();
-  void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer);
+  void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer, Share share);
+  Members members_of(const std::vector<Worker*>& owners);
+  std::vector<std::vector<Worker*>> with_same_experts(const std::vector<Worker*>& owners) const;
   std::vector<TransferEnd> ends_of(const std::vector<Worker*>& owners, const AllReduce& all_reduce);
   Activity add_phases(const Members& members, double bytes, double rounds, Activity begin);
   Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
@@ -125,13 +158,17 @@ class StepBuilder {
   bool exchanges_in_passes() const {
     return exchange_.reduction == GradientReduction::kEachMicroBatch && plan_.data_size() > 1;
   }
-  ShardedPass append_sharded(Worker& worker, const Operation& operation,
-                             const std::function<Activity(double)>& append);
-  double parameters_between(const Worker& worker, int first_layer, int last_layer) const;
+  ShardedPass append_sharded(Worker& worker, const Operation& operation, const Append& append);
+  double parameters_between(const Worker& worker, int first_layer, int last_layer, Share share) const;
   Activity after_all(const Members& members, std::size_t pass, Activity ShardedPass::*part);
   void add_sharded_exchanges();
-  void add_gathers_in_passes(const Members& members);
-  void add_scatters_in_passes(const Members& members);
+  void add_sharded_exchanges(const Members& members, Share share);
+  int layers_with(Share share, int first_layer, int last_layer) const {
+    const int layers = last_layer - first_layer + 1;
+    return share == Share::kExperts ? model_.mixtures(first_layer, layers) : layers;
+  }
+  void add_gathers_in_passes(const Members& members, Share share);
+  void add_scatters_in_passes(const Members& members, Share share);
   void add_gather_beside_forward(const Gather& gather);
 
   const Plan& plan_;
@@ -142,6 +179,7 @@ class StepBuilder {
   std::vector<std::vector<Worker>> workers_;        // by replica and slot
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;
+  std::map<std::pair<int, int>, std::vector<GroupExchange>> expert_groups_;  // by number and slot
   Resource processor_ = FluidEngine::kNone;
   std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;

@@ -30,18 +30,18 @@ void StepBuilder::add_reductions() {
       for (const Stage& stage : plan_.stages(replica))
         if (stage.first_layer <= last) first = std::max(first, stage.first_layer);
     }
-    add_reduction(owners, first, last);
+    add_reduction(owners, first, last, Share::kOthers);
+    for (const std::vector<Worker*>& some : with_same_experts(owners))
+      add_reduction(some, first, last, Share::kExperts);
     last = first - 1;
   }
 }
 
 /// Adds the reduction of one range: one bucket after the other, each in the phases of its all-reduce. With a
 /// sharded optimizer it is only a reduce-scatter, which is half of that.
-void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
-  std::vector<MemberLocation> locations;
-  for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
-  Members members{owners, all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics), {}};
-  members.ends = ends_of(owners, members.all_reduce);
+void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer,
+                                Share share) {
+  Members members = members_of(owners);
   const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
   double bytes = 0, parameters = 0;
@@ -57,6 +57,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     for (Worker* worker : owners) {
       worker->reduced.push_back(previous);
       // The last stage's copy of the embedding is in its first bucket, and the first stage's in its last.
+      if (share == Share::kExperts) continue;
       if (first_layer == 0 || (last_layer == model_.layers - 1 && !reduced_any))
         worker->embedding_ready = previous;
     }
@@ -64,7 +65,13 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     bytes = 0;
   };
   for (int layer = last_layer; layer >= first_layer; --layer) {
-    parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1));
+    const auto experts = static_cast<double>(plan_.job.expert_parameters(layer, 1));
+    if (share == Share::kExperts) {
+      bytes += experts * value;
+      if (bytes > 0 && (layer == first_layer || bytes >= bucket_bytes_)) reduce(layer);
+      continue;
+    }
+    parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1)) - experts;
     if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
     bytes += parameters * value;
     if (layer == 0) {
@@ -75,7 +82,26 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     }
     if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
   }
-  if (plan_.job.sharded()) gathers_.push_back({std::move(members), first_layer, last_layer});
+  if (plan_.job.sharded()) gathers_.push_back({std::move(members), first_layer, last_layer, share});
+}
+
+auto StepBuilder::members_of(const std::vector<Worker*>& owners) -> Members {
+  std::vector<MemberLocation> locations;
+  for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
+  Members members{owners, all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics), {}};
+  members.ends = ends_of(owners, members.all_reduce);
+  return members;
+}
+
+/// The owners, by replica, in groups that hold the same of the experts that replicas divide; none where no
+/// two do.
+auto StepBuilder::with_same_experts(const std::vector<Worker*>& owners) const
+    -> std::vector<std::vector<Worker*>> {
+  const std::size_t parts = at(plan_.job.expert_parts());
+  if (parts == 1 || owners.size() == parts) return {};
+  std::vector<std::vector<Worker*>> groups(parts);
+  for (std::size_t i = 0; i < owners.size(); ++i) groups[i % parts].push_back(owners[i]);
+  return groups;
 }
 
 double StepBuilder::head_parameters(const Worker& worker) const {
@@ -154,7 +180,7 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
 
 /// What each rank gathers of these layers, as the all-reduce that sends twice as much.
 double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int last_layer) const {
-  return 0.5 * parameters_between(*gather.members.owners.front(), first_layer, last_layer) *
+  return 0.5 * parameters_between(*gather.members.owners.front(), first_layer, last_layer, gather.share) *
          model_.bytes_per_value;
 }
 

@@ -8,6 +8,33 @@
 
 namespace tombolo::planner {
 
+double seconds_of(Operation::Kind kind, const PassSeconds& pass) noexcept {
+  switch (kind) {
+    case Operation::Kind::kForward:
+      return pass.forward;
+    case Operation::Kind::kBackward:
+      return pass.backward();
+    case Operation::Kind::kBackwardInput:
+      return pass.backward_input;
+    case Operation::Kind::kBackwardWeights:
+      break;
+  }
+  return pass.backward_weights;
+}
+
+Bar::Kind bar_kind(Operation::Kind kind) noexcept {
+  switch (kind) {
+    case Operation::Kind::kForward:
+      return Bar::Kind::kForward;
+    case Operation::Kind::kBackward:
+    case Operation::Kind::kBackwardInput:
+      return Bar::Kind::kBackward;
+    case Operation::Kind::kBackwardWeights:
+      break;
+  }
+  return Bar::Kind::kBackwardWeights;
+}
+
 StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes)
     : plan_(plan),
       model_(plan.job.model),
@@ -15,8 +42,13 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
       bucket_bytes_(static_cast<double>(bucket_bytes)),
       exchange_(replica_exchange(plan.job.framework, plan.job.sharding, plan.pipeline_size())),
       layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
-  if (exchanges_in_passes() &&
-      std::ranges::any_of(plan.pipelines, [&](const Pipeline& one) { return one != plan.pipelines.front(); }))
+  const bool alike =
+      std::ranges::all_of(plan.pipelines, [&](const Pipeline& one) { return one == plan.pipelines.front(); });
+  if (const std::string why = plan.job.expert_misfit(plan.data_size());
+      !why.empty() || (plan.job.expert_parts() > 1 && !alike))
+    fail(Cause::kInvalidUsage, "the plan cannot divide experts: {}",
+         why.empty() ? "its replicas differ in stages or rows; make them equal" : why);
+  if (exchanges_in_passes() && !alike)
     fail(
         Cause::kInvalidUsage,
         "the plan shares {} among replicas that differ in stages or rows, and so have no passes in common to "

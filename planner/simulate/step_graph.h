@@ -14,11 +14,15 @@ namespace tombolo::planner {
 
 /// What a group of activities represents in the timeline and in the sums.
 struct Bar {
-  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kOptimizer };
+  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kExchange, kOptimizer };
   Kind kind = Kind::kForward;
   int rank = 0;  ///< where tensor-parallel ranks share a slot, the first of them, because they work in step
   int micro_batch = -1;
   FluidEngine::Activity first = 0, last = 0;  ///< the bar begins with `first` and ends with `last`
+  /// Of a pass, in how many layers ranks wait for those that divide their experts, and for which share of it;
+  /// where the waits are activities of their own, they have bars of their own.
+  int exchanges = 0;
+  double exchanged = 0;
 };
 
 struct StepGraph {

@@ -1,5 +1,7 @@
 // What each rank computes in a step, and what it passes to the neighbouring stages.
 #include <algorithm>
+#include <cstdlib>
+#include <tuple>
 
 #include "planner/cost/border.h"
 #include "planner/model/index.h"
@@ -31,17 +33,14 @@ void StepBuilder::add_compute(Worker& worker) {
   for (const Operation& operation : operations) {
     const int i = operation.micro_batch;
     Worker::Chunk& chunk = worker.chunks[at(operation.chunk)];
-    const Stage& stage = stage_of(worker, operation.chunk);
-    const bool last_stage = &stage == &pipeline.stages.back();
-    const PassSeconds seconds = worker.costs.stage(stage, stage.first_layer == 0, last_stage);
     if (exchanges_in_passes()) worker.passes.push_back(append_sharded(worker, operation, append));
     if (operation.kind == Operation::Kind::kForward) {
       if (exchanges_in_passes()) {
         chunk.forward_first[at(i)] = worker.passes.back().begin;
         chunk.forward_last[at(i)] = worker.passes.back().closing;
       } else {
-        chunk.forward_first[at(i)] = chunk.forward_last[at(i)] = append(seconds.forward);
-        bar(Bar::Kind::kForward, worker, i, previous, previous);
+        std::tie(chunk.forward_first[at(i)], chunk.forward_last[at(i)]) =
+            append_pass(worker, operation, append);
       }
       note_turn(worker, ended, chunk.forward_first[at(i)]);
       ended = chunk.forward_last[at(i)];
@@ -55,25 +54,61 @@ void StepBuilder::add_compute(Worker& worker) {
     }
     const bool completes =
         operation.kind != Operation::Kind::kBackwardInput && --left[at(operation.chunk)] == 0;
-    const double work = operation.kind == Operation::Kind::kBackward        ? seconds.backward()
-                        : operation.kind == Operation::Kind::kBackwardInput ? seconds.backward_input
-                                                                            : seconds.backward_weights;
     const auto [first, last] = exchanges_in_passes()
-                                   ? std::pair(worker.passes.back().begin, worker.passes.back().closing)
-                               : completes ? append_last(worker, stage, operation.kind, append)
-                                           : std::pair(previous = append(work), previous);
+                                   ? Activities(worker.passes.back().begin, worker.passes.back().closing)
+                               : completes ? append_last(worker, operation, append)
+                                           : append_pass(worker, operation, append);
     note_turn(worker, ended, first);
     ended = last;
-    if (operation.kind == Operation::Kind::kBackwardWeights) {
-      if (!exchanges_in_passes()) bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
-      continue;
-    }
+    if (operation.kind == Operation::Kind::kBackwardWeights) continue;
     chunk.backward_first[at(i)] = first;
     chunk.backward_last[at(i)] = last;
-    if (!exchanges_in_passes()) bar(Bar::Kind::kBackward, worker, i, first, last);
     if (const double sending = sending_seconds(worker, operation.chunk, -1); sending > 0) append(sending);
   }
   worker.reduced.push_back(previous);
+}
+
+/// Appends the layers `from` to `to`, which a backward pass takes in descending order, and what is computed
+/// beside them. Where the replicas that divide experts are on several hosts, each exchange is an activity.
+auto StepBuilder::append_layers(Worker& worker, const Operation& operation, int from, int to,
+                                const Beside& beside, const Append& append) -> Activities {
+  if (crosses_among_experts(worker, operation))
+    return append_with_exchanges(worker, operation, from, to, beside, append);
+  const Stage layers{std::min(from, to), std::abs(to - from) + 1};
+  const double seconds = seconds_of(operation.kind, worker.costs.stage(layers, false, false));
+  const Activity all = append(beside.before + seconds + beside.after);
+  return {all, all};
+}
+
+/// The bar of a pass, or of a part of one, of so many seconds. Exchanges that are activities have theirs.
+void StepBuilder::pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
+                           const Activities& activities) {
+  if (crosses_among_experts(worker, operation)) return;
+  Bar one{bar_kind(operation.kind), worker.rank, operation.micro_batch, activities.first, activities.second};
+  if (worker.costs.expert_exchange_seconds > 0 && operation.kind != Operation::Kind::kBackwardWeights &&
+      seconds > 0) {
+    one.exchanges = model_.mixtures(std::min(from, to), std::abs(to - from) + 1);
+    one.exchanged = one.exchanges * worker.costs.expert_exchange_seconds / seconds *
+                    expert_exchanges(plan_.job.recompute, operation.kind == Operation::Kind::kForward);
+  }
+  graph_.bars.push_back(one);
+}
+
+/// Appends a pass of all layers of a chunk.
+auto StepBuilder::append_pass(Worker& worker, const Operation& operation, const Append& append)
+    -> Activities {
+  const Stage& stage = stage_of(worker, operation.chunk);
+  const int first = stage.first_layer, last = first + stage.layers - 1;
+  const bool last_stage = &stage == &plan_.stages(worker.replica).back();
+  const double embedding = first == 0 ? seconds_of(operation.kind, worker.costs.embedding) : 0;
+  const double head = last_stage ? seconds_of(operation.kind, worker.costs.head) : 0;
+  const bool forward = operation.kind == Operation::Kind::kForward;
+  const int from = forward ? first : last, to = forward ? last : first;
+  const Activities pass = append_layers(worker, operation, from, to,
+                                        forward ? Beside{embedding, head} : Beside{head, embedding}, append);
+  pass_bar(worker, operation, from, to,
+           seconds_of(operation.kind, worker.costs.stage(stage, first == 0, last_stage)), pass);
+  return pass;
 }
 
 double StepBuilder::sending_seconds(const Worker& from, const Worker& to, double bytes) const {
@@ -105,20 +140,25 @@ void StepBuilder::note_turn(Worker& worker, Activity ended, Activity begun) cons
 
 /// Appends the operation that completes a chunk's gradients, layer by layer from the last to the first; the
 /// output projection and the final norm are announced together with the first of these, as trainers do.
-auto StepBuilder::append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
-                              const std::function<Activity(double)>& append)
-    -> std::pair<Activity, Activity> {
-  const auto seconds = [&](const PassSeconds& pass) {
-    return kind == Operation::Kind::kBackward ? pass.backward() : pass.backward_weights;
-  };
+auto StepBuilder::append_last(Worker& worker, const Operation& operation, const Append& append)
+    -> Activities {
+  const auto seconds = [&](const PassSeconds& pass) { return seconds_of(operation.kind, pass); };
+  const Stage& stage = stage_of(worker, operation.chunk);
   const bool last_stage = &stage == &plan_.stages(worker.replica).back();
+  const int from = stage.first_layer + stage.layers - 1, to = stage.first_layer;
   Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
   if (last_stage) first = append(seconds(worker.costs.head));
-  for (int layer = stage.first_layer + stage.layers - 1; layer >= stage.first_layer; --layer) {
-    last = append(seconds(worker.costs.of_layer(layer)) + (layer == 0 ? seconds(worker.costs.embedding) : 0));
-    if (first == FluidEngine::kNone) first = last;
+  if (last_stage && crosses_among_experts(worker, operation))
+    bar(bar_kind(operation.kind), worker, operation.micro_batch, first, first);
+  for (int layer = from; layer >= to; --layer) {
+    const Beside beside{0, layer == 0 ? seconds(worker.costs.embedding) : 0};
+    const Activities one = append_layers(worker, operation, layer, layer, beside, append);
+    last = one.second;
+    if (first == FluidEngine::kNone) first = one.first;
     layer_ready_[at(worker.replica)][at(layer)] = last;
   }
+  pass_bar(worker, operation, from, to, seconds(worker.costs.stage(stage, to == 0, last_stage)),
+           {first, last});
   // Where nothing is reduced, each copy of the embedding is ready together with the layer next to it.
   if (last_stage) worker.embedding_ready = layer_ready_[at(worker.replica)][at(model_.layers - 1)];
   if (stage.first_layer == 0) worker.embedding_ready = last;

@@ -200,13 +200,15 @@ class Exhaustive {
   }
 
   const PassSeconds& layer_seconds(const RankGroup& group, int rows) {
-    std::string key = fmt::format("{}:{}:", rows, static_cast<int>(layout_.saving.recompute));
+    std::string key = fmt::format("{}:{}:{}:", rows, static_cast<int>(layout_.saving.recompute),
+                                  layout_.saving.expert_parallel);
     for (const int rank : group) key += fmt::format("{},", classes_[at(rank)]);
     const auto [known, added] = layer_seconds_.try_emplace(std::move(key));
     if (!added) return known->second;
     Plan plan;
     plan.job = job_;
     plan.job.recompute = layout_.saving.recompute;
+    plan.job.expert_parallel = layout_.saving.expert_parallel;
     plan.job.chunks = 1;
     const int degree = static_cast<int>(group.size());
     plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
@@ -218,7 +220,7 @@ class Exhaustive {
     }
     const SlotCosts costs = slot_costs(plan, context_.view, ranks);
     PassSeconds least = costs.layer;
-    // Where a profile tells layers apart, the time of the shortest is a bound for any.
+    // Where a profile or mixtures tell layers apart, the time of the shortest is a bound for any.
     if (!costs.layers.empty())
       least =
           *std::ranges::min_element(costs.layers, {}, [](const PassSeconds& pass) { return pass.both(); });

@@ -117,5 +117,32 @@ TEST(Exhaustive, IsNotBeatenForReplicasThatDivideRows) {
   EXPECT_GT(found, 0);
 }
 
+TEST(Exhaustive, IsWhatAutoFindsForReplicasThatDivideExperts) {
+  std::mt19937_64 random(test_seed());
+  for (int trial = 0; trial < test_rounds(18); ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 2 + trial % 3);
+    Job job = random_job(random, 2 + trial % 2, 2 + static_cast<int>(random() % 3));
+    job.framework = std::array{Framework::kMegatron, Framework::kNeMo, Framework::kTorchTitan}[random() % 3];
+    job.model = mixture_model(job.model.layers);
+    job.model.dense_first = static_cast<int>(random() % 2);
+    job.model.experts_per_token = 1 + static_cast<int>(random() % 2);
+    job.model.expert_feed_forward *= 1 + static_cast<int>(random() % 4);
+    job.tensor = static_cast<int>(random() % 2);
+    job.sequence_parallel = job.tensor == 0;
+    job.expert_parallel = trial % 3 == 1 ? 2 : 0;  // or no plan might divide them
+    PlanOptions options;
+    options.savings = savings_of(job);
+    std::erase_if(options.savings, [](const Saving& one) { return one.recompute != Recompute::kNone; });
+    const double best = Everything(cluster, job, false, options.savings).best();
+    if (best == Scorer::kNever) {
+      EXPECT_THROW(make_plan(cluster, job, options), Error) << "trial " << trial;
+      continue;
+    }
+    const Plan plan = make_plan(cluster, job, options);
+    EXPECT_NEAR(plan.prediction.step_seconds, best, 1e-8 * best) << "trial " << trial;
+    EXPECT_NEAR(simulate(written_and_loaded(plan), cluster).step_seconds, best, 1e-8 * best);
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

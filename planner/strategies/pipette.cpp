@@ -98,8 +98,7 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
       turns * border_bytes(job, job.model.boundary_bytes() * job.micro_batch / job.context_parallel,
                            job.tensor, job.tensor);
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
-                           static_cast<double>(job.model.layer_parameters()) * job.model.layers /
-                           job.pipeline;
+                           static_cast<double>(job.layer_parameters(0, job.model.layers)) / job.pipeline;
   DedicationCosts& costs = workers.costs;
   costs.workers = workers.stages * workers.replicas;
   for (int worker = 0; worker < costs.workers; ++worker) {

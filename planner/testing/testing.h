@@ -78,6 +78,16 @@ inline Model small_model(int layers) {
   return model;
 }
 
+/// Layers of 4 experts, of which each token goes to 2, with half the usual inner width.
+inline Model mixture_model(int layers) {
+  Model model = small_model(layers);
+  model.biases = false;
+  model.experts = 4;
+  model.experts_per_token = 2;
+  model.expert_feed_forward = 2 * model.hidden;
+  return model;
+}
+
 /// Rank r takes stage r / data and replica r % data, equal layers; ranks on hosts[r], each on its own device.
 inline Plan simple_plan(const Model& model, const std::vector<std::string>& hosts, int pipeline, int data,
                         int micro_batches, int micro_batch = 1) {

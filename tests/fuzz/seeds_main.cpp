@@ -187,13 +187,28 @@ void put_planner_input() {
    "hop_seconds": 2e-6, "source": "estimate"}]})");
   one("models", 1, R"({"tombolo_library": 1, "note": "x", "models": [
   {"name": "gpt2", "aliases": ["gpt2-small"], "parameters": 124439808, "shape": {"layers": 12, "hidden": 768, "heads": 12,
-   "context": 1024, "vocabulary": 50257, "bytes_per_value": 2}, "source": "x"}]})");
+   "context": 1024, "vocabulary": 50257, "bytes_per_value": 2}, "source": "x"},
+  {"name": "mixtral", "parameters": 4.67e10, "active_parameters": 1.29e10, "shape": {"layers": 32, "hidden": 4096,
+   "heads": 32, "context": 4096, "vocabulary": 32000, "biases": false, "experts": 8, "experts_per_token": 2}, "source": "x"}]})");
   one("devices", 2,
       R"({"tombolo_library": 1, "note": "x", "attained": {"memory": {"share": 0.85, "note": "x"},
   "device_link": {"share": 0.8, "note": "x"}}, "devices": [{"name": "P100-PCIE-12GB", "aliases": ["P100"], "kind": "gpu",
    "memory_bytes": 12884901888, "memory_bytes_per_second": 5.49e11, "peak_flops_per_second": {"fp32": 9.3e12},
    "device_link": "PCIe 3.0 x16", "device_bytes_per_second": 1.575e10, "attained_share": 0.85, "attained_note": "x"}]})");
   one("model", 4, "layers=8,hidden=128,heads=4,context=64,vocabulary=100");
+  one("mixture", 4,
+      "layers=8,hidden=128,heads=4,context=64,vocabulary=100,biases=no,experts=8,experts_per_token=2");
+  text("plan", "experts", R"({"tombolo_plan": 1, "routing": "per-peer",
+ "model": {"name": "x", "layers": 4, "hidden": 64, "heads": 4, "head_width": 32, "context": 32, "vocabulary": 16,
+  "bytes_per_value": 2, "gated": true, "biases": false, "experts": 8, "experts_per_token": 2, "expert_feed_forward": 48,
+  "shared_feed_forward": 96, "moe_every": 2, "dense_first": 1},
+ "job": {"global_batch": 8, "micro_batch": 1, "pipeline": 1, "data": 4, "context_parallel": 2, "expert_parallel": 2,
+  "sharding": "optimizer", "framework": "megatron"},
+ "stages": [{"first_layer": 0, "layers": 4}],
+ "ranks": [{"host": "a0", "stage": 0, "replica": 0}, {"host": "a1", "stage": 0, "replica": 1},
+  {"host": "a2", "stage": 0, "replica": 2}, {"host": "a3", "stage": 0, "replica": 3}],
+ "groups": [{"kind": "context", "ranks": [0, 1], "nic_kind": "roce"}, {"kind": "expert", "ranks": [2, 3], "nic_kind": "roce"},
+  {"kind": "expert-data", "ranks": [0, 2], "nic_kind": "tcp"}]})");
   one("changes", 5, "lose a0; link A B 10Gbit 2ms; speed b1 0.5");
   one("megatron_log", 6,
       " iteration 20/100 | elapsed time per iteration (ms): 812.3 | throughput per GPU (TFLOP/s/GPU): 151.2 "

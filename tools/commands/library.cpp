@@ -66,13 +66,14 @@ std::string nics_text(const topology::Library& library) {
 }
 
 std::string models_text(const planner::ModelLibrary& library) {
-  Table table(
-      {"model", "parameters", "layers", "hidden", "heads", "KV heads", "MLP", "context", "vocabulary"});
+  Table table({"model", "parameters", "layers", "hidden", "heads", "KV heads", "MLP", "experts", "context",
+               "vocabulary"});
   for (const auto& entry : library.models) {
     const auto& model = entry.model;
     table.add({model.name, compact(static_cast<double>(model.parameters())), std::to_string(model.layers),
                std::to_string(model.hidden), std::to_string(model.heads),
                std::to_string(model.key_value_heads()), std::to_string(model.inner()),
+               model.experts > 0 ? fmt::format("{} of {}", model.experts_per_token, model.experts) : "-",
                std::to_string(model.context), std::to_string(model.vocabulary)});
   }
   return table.text(terminal_width());

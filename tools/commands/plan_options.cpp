@@ -72,7 +72,7 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
       options.tensor > 1 || options.chunks > 1 || (!options.schedule.empty() && options.schedule != "1f1b") ||
       options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
       options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8") ||
-      options.context_parallel > 1;
+      options.context_parallel > 1 || options.expert_parallel > 1;
   if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
@@ -151,6 +151,10 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   add_count(app, "--context-parallel", options.context_parallel,
             "Replicas that take the same rows and divide their tokens; default: as few as a plan fits with, "
             "or as make a step shorter than computing layers again");
+  add_count(
+      app, "--expert-parallel", options.expert_parallel,
+      "Replicas that divide the experts of each layer that is a mixture, and send each other their tokens; "
+      "default: chosen, where the framework can");
   app.add_option(
          "--context-exchange", options.context_exchange,
          "How they exchange what attention needs: ring (default), which passes keys and values round, or "
@@ -280,6 +284,9 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
   job.context_parallel = options.context_parallel;
   if (!planner::traits(job.framework).context_parallel && job.context_parallel == 0) job.context_parallel = 1;
+  job.expert_parallel = options.expert_parallel;
+  if (job.expert_parallel == 0 && (job.model.experts == 0 || !planner::traits(job.framework).expert_parallel))
+    job.expert_parallel = 1;
   if (const auto exchange = planner::context_exchange_from_name(options.context_exchange))
     job.context_exchange = *exchange;
   set_device(options, cluster, job);

@@ -26,7 +26,7 @@ struct PlanOptions {
   std::string strategy = planner::PlanOptions().strategy, routing = "per-peer", order;
   int ranks = 0;
   double alpha = 1.0, within_percent = kWithinPercent;
-  int tensor = 0, context_parallel = 0;  // 0: left open
+  int tensor = 0, context_parallel = 0, expert_parallel = 0;  // 0: left open
   std::string framework, schedule, recompute, sharding, context_exchange, device, dtype, moments, reserve;
   int chunks = 0;
   std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open

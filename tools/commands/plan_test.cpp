@@ -243,6 +243,38 @@ TEST_F(PlanCommand, DividesRowsAmongReplicas) {
                   "DeepSpeed has no context parallelism");
 }
 
+TEST_F(PlanCommand, DividesExpertsAmongReplicas) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
+  cluster.save(file("cluster.json"));
+  const auto plan = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"plan", "--cluster", file("cluster.json"), "--batch", "8", "--pipeline", "1", "--data", "4",
+                 "--model",
+                 "layers=4,hidden=128,heads=4,context=128,vocabulary=256,biases=no,bytes=2,experts=8,"
+                 "experts_per_token=2,expert_feed_forward=256"});
+    return run(more) == kExitOk ? out_ : err_;
+  };
+  const Json divided = Json::parse(plan({"--json", "--expert-parallel", "4"}));
+  EXPECT_EQ(divided.at("job").at("expert_parallel"), 4);
+  EXPECT_EQ(divided.at("job").at("framework"), "megatron") << "the bundled trainer has no mixtures";
+  const std::string text = plan({"--expert-parallel", "2"});
+  EXPECT_MENTIONS(text, ", 2 replicas divide each layer's experts");
+  EXPECT_MENTIONS(
+      text, "2 replicas divide the 8 experts of a layer, 4 on each (expert parallelism): with all on each, ");
+  EXPECT_MENTIONS(plan({"--expert-parallel", "2", "--emit", "megatron"}),
+                  "--expert-model-parallel-size 2 --expert-tensor-parallel-size 1");
+  EXPECT_MENTIONS(plan({"--expert-parallel", "2", "--emit", "nemo"}),
+                  "trainer.strategy.expert_model_parallel_size=2");
+  EXPECT_MENTIONS(plan({"--expert-parallel", "2", "--framework", "torchtitan", "--sharding", "parameters",
+                        "--emit", "torchtitan"}),
+                  "--parallelism.expert_parallel_degree 2");
+  EXPECT_MENTIONS(plan({"--expert-parallel", "2", "--framework", "deepspeed"}),
+                  "DeepSpeed has no expert parallelism");
+  EXPECT_MENTIONS(plan({"--expert-parallel", "3"}), "8 experts do not divide among 3 replicas");
+}
+
 TEST_F(PlanCommand, SharesParametersWhereNothingElseFits) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](double memory, std::vector<std::string> more) {

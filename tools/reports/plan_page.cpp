@@ -279,7 +279,8 @@ std::string plan_page(const Plan& plan, const topology::ClusterFile& cluster, co
                        {"weights", "gradients of weights, put off"},
                        {"optimizer", "optimizer"},
                        {"transfer", "activations and their gradients"},
-                       {"reduce", "all-reduce of the weights' gradients"}}) +
+                       {"reduce", "all-reduce of the weights' gradients"},
+                       {"exchange", "tokens to experts and back"}}) +
           draw_timeline(plan, ranks, simulation.spans, step, "Timeline of one step") + part +
           (joins_spans(plan, ranks, simulation.spans)
                ? html_note("There are too many micro-batches to draw each: a mark stands for a share of "

@@ -122,6 +122,7 @@ char letter(const Span& span) {
   if (span.name == "backward") return 'B';
   if (span.name == "optimizer") return 'O';
   if (span.name == "all-reduce") return 'r';
+  if (span.name == "all-to-all") return 'x';
   return 0;
 }
 
@@ -147,6 +148,8 @@ std::string choices_text(const Plan& plan) {
   if (job.context_parallel > 1)
     text += fmt::format(", {} replicas divide each row ({})", job.context_parallel,
                         planner::context_exchange_name(job.context_exchange));
+  if (job.expert_parallel > 1)
+    text += fmt::format(", {} replicas divide each layer's experts", job.expert_parallel);
   if (job.sharded()) text += fmt::format(", sharded {}", planner::sharding_name(job.sharding));
   if (planner::is_fp8(job.multiplies_in()))
     text += fmt::format(", products in {}", planner::precision_name(job.multiplies_in()));
@@ -224,7 +227,8 @@ std::string timeline_text(const Plan& plan, const Simulation& simulation, std::s
     text += '\n';
   }
   return text +
-         "  F forward, B backward, O optimizer, r waiting for gradients, . idle; sN stage, rN replica\n";
+         "  F forward, B backward, O optimizer, x tokens to experts and back, r waiting for gradients, . "
+         "idle; sN stage, rN replica\n";
 }
 
 }  // namespace tombolo::tools

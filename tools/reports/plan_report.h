@@ -17,8 +17,8 @@ std::string describe_plan(const planner::Plan& plan, const topology::ClusterFile
 std::string describe_simulation(const planner::Plan& plan, const topology::ClusterFile& cluster,
                                 const planner::Simulation& simulation);
 
-/// One line per rank, `columns` characters wide: F forward, B backward, O optimizer, r waiting while
-/// gradients are reduced, . idle.
+/// One line per rank, `columns` characters wide: F forward, B backward, O optimizer, x tokens on
+/// their way to experts and back, r waiting while gradients are reduced, . idle.
 std::string timeline_text(const planner::Plan& plan, const planner::Simulation& simulation,
                           std::size_t columns);
 

@@ -8,7 +8,7 @@ inline constexpr const char kPageStyle[] = R"css(
   --page: #f6f6f4; --card: #ffffff; --ink: #10100f; --soft: #52514e; --faint: #75746f; --grid: #e7e6e1;
   --axis: #b9b8b0; --edge: #e2e1dc; --bar: #a9b4c2; --best: #2a6fc9; --mark: #10100f;
   --infiniband: #2a78d6; --roce: #1baf7a; --iwarp: #4a3aa7; --tcp: #e0702c;
-  --forward: #2a78d6; --backward: #1a9c8a; --optimizer: #6a55c8; --reduce: #e0702c; --transfer: #e5ac17;
+  --forward: #2a78d6; --backward: #1a9c8a; --optimizer: #6a55c8; --reduce: #e0702c; --exchange: #c2487a; --transfer: #e5ac17;
   --weights: #8cc9c0; --m-parameters: #2a78d6; --m-gradients: #1a9c8a; --m-optimizer: #6a55c8;
   --m-activations: #e5ac17; --m-buffers: #a9b4c2;
   --heat0: #e3eefb; --heat1: #c4dcf7; --heat2: #9cc4f0; --heat3: #6ba5e5; --heat4: #3f86d6; --heat5: #2364b0;
@@ -17,7 +17,7 @@ inline constexpr const char kPageStyle[] = R"css(
   --page: #141413; --card: #1e1e1c; --ink: #f4f4f0; --soft: #c3c2b7; --faint: #98968d; --grid: #2f2f2c;
   --axis: #55544e; --edge: #33332f; --bar: #5d6b7c; --best: #4c95ec; --mark: #f4f4f0;
   --infiniband: #4c95ec; --roce: #22b481; --iwarp: #9085e9; --tcp: #e58448;
-  --forward: #4c95ec; --backward: #25ad9a; --optimizer: #9085e9; --reduce: #e58448; --transfer: #d9a51c;
+  --forward: #4c95ec; --backward: #25ad9a; --optimizer: #9085e9; --reduce: #e58448; --exchange: #d9668f; --transfer: #d9a51c;
   --weights: #1b6f64; --m-parameters: #4c95ec; --m-gradients: #25ad9a; --m-optimizer: #9085e9;
   --m-activations: #d9a51c; --m-buffers: #5d6b7c;
   --heat0: #16263a; --heat1: #173454; --heat2: #1b4675; --heat3: #225c9c; --heat4: #3579c4; --heat5: #68a5e8;
@@ -52,6 +52,7 @@ svg .value { fill: var(--soft); }
 .kind-iwarp { fill: var(--iwarp); } .kind-tcp { fill: var(--tcp); }
 .t-forward { fill: var(--forward); } .t-backward { fill: var(--backward); }
 .t-optimizer { fill: var(--optimizer); } .t-all-reduce { fill: var(--reduce); }
+.t-all-to-all { fill: var(--exchange); }
 .t-transfer { fill: var(--transfer); } .t-weights { fill: var(--weights); }
 .m-parameters { fill: var(--m-parameters); } .m-gradients { fill: var(--m-gradients); }
 .m-optimizer { fill: var(--m-optimizer); } .m-activations { fill: var(--m-activations); }

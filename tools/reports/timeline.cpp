@@ -14,7 +14,8 @@ constexpr double kTimelineWidth = 900, kTimelineLeft = 190, kTimelineRight = 20,
 constexpr double kTimelineRow = kTimelineBar + 2 + kTimelineThin + kTimelineGap;
 
 std::string span_class(const std::string& name) {
-  if (name == "forward" || name == "backward" || name == "optimizer" || name == "all-reduce")
+  if (name == "forward" || name == "backward" || name == "optimizer" || name == "all-reduce" ||
+      name == "all-to-all")
     return "t-" + name;
   if (name == "weight gradients") return "t-weights";
   return "t-transfer";
