@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "transport/rdma/memory.h"
@@ -110,7 +111,7 @@ TEST_F(RdmaDevice, MemoryThatItRefusesIsNamedWithTheLimitThatMayBeMeant) {
   for (const int error : {EOPNOTSUPP, EPROTONOSUPPORT, EBADF}) {
     verbs_.refuse("reg_dmabuf_mr", error);
     test::expect_in(error_of(error == EBADF ? Cause::kSystem : Cause::kUnsupported,
-                             [&] { device->add_dma_buf(7, 0, buffer); }),
+                             [&] { device->add_dma_buf(STDERR_FILENO, 0, buffer); }),
                     "of a DMA-BUF with RDMA device pretended0");
   }
 }
@@ -128,7 +129,8 @@ TEST_F(RdmaDevice, AnOlderLibraryHasNoDmaBuf) {
   functions->dealloc_pd = whole->dealloc_pd;
   Device device(functions, "pretended0", Log());
   std::vector<std::byte> buffer(100);
-  test::expect_in(error_of(Cause::kUnsupported, [&] { device.add_dma_buf(7, 0, buffer); }), "rdma-core 34");
+  test::expect_in(error_of(Cause::kUnsupported, [&] { device.add_dma_buf(STDERR_FILENO, 0, buffer); }),
+                  "rdma-core 34");
 }
 
 // ---- memory
@@ -159,10 +161,10 @@ TEST_F(RdmaDevice, MemoryThatTheSecondRefusesIsGivenBackToTheFirst) {
   EXPECT_THROW(RdmaMemory(devices, buffer), Error);
   EXPECT_EQ(verbs_.registered(), 0u);
   verbs_.refuse("reg_dmabuf_mr", ENOMEM, 1);
-  EXPECT_THROW(RdmaMemory(devices, buffer, 7, 0), Error);
+  EXPECT_THROW(RdmaMemory(devices, buffer, STDERR_FILENO, 0), Error);
   EXPECT_EQ(verbs_.registered(), 0u);
   {
-    const RdmaMemory whole(devices, buffer, 7, 0), again(devices, buffer, 7, 0);
+    const RdmaMemory whole(devices, buffer, STDERR_FILENO, 0), again(devices, buffer, STDERR_FILENO, 0);
     EXPECT_EQ(verbs_.registered(), 4u) << "GPU memory is not shared";
   }
   EXPECT_EQ(verbs_.registered(), 0u);
