@@ -21,8 +21,9 @@
 
 namespace tombolo::net_plugin::test {
 
-/// The deadline of every wait. It is generous, since the tests share a small machine, and one that is emulated
-/// on it: there hundreds of messages over soft-RoCE took 14 s, and more than 30 while others used the machine.
+/// The deadline of every wait. It is generous, since the tests share a small machine, and one that is
+/// emulated on it: there hundreds of messages over soft-RoCE took 14 s, and more than 30 while others used
+/// the machine.
 inline constexpr Duration kPatience = std::chrono::seconds(100);
 
 /// Every version of the ABI; the oldest, the middle and the newest where a sanitizer makes each take many
