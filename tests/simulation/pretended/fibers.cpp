@@ -17,6 +17,7 @@
 #endif
 #endif
 #ifdef TOMBOLO_FIBERS_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -64,6 +65,13 @@ void after_switch([[maybe_unused]] void* kept, [[maybe_unused]] const void** fro
 #endif
 }
 
+/// A fiber that was left in the middle has frames on its stack that the sanitizer still guards.
+void forget_frames([[maybe_unused]] std::byte* stack) {
+#ifdef TOMBOLO_FIBERS_ASAN
+  __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
+}
+
 /// Puts `in` in the place of the thread's own, which go to `out`.
 void switch_exceptions(ExceptionsOfThread& out, const ExceptionsOfThread& in) noexcept {
   void* own = abi::__cxa_get_globals();
@@ -80,6 +88,7 @@ Fibers::~Fibers() {
 std::size_t Fibers::add(std::function<void()> body) {
   auto fiber = std::make_unique<Fiber>();
   fiber->stack = stacks.take();
+  forget_frames(fiber->stack);
   fiber->body = std::move(body);
   fiber->context.begin({fiber->stack, kStackBytes}, &Fibers::enter, this);
   fibers_.push_back(std::move(fiber));
