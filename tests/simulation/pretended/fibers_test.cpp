@@ -65,6 +65,26 @@ TEST(Fibers, KeepTheirOwnWayOfRounding) {
   EXPECT_EQ(after, FE_UPWARD);
 }
 
+/// Calls itself so often, with an array in each frame, and then yields for ever.
+std::size_t stop_below(Fibers& fibers, std::size_t depth) {
+  volatile char array[40] = {};
+  array[depth % sizeof(array)] = 1;
+  if (depth > 0)
+    return stop_below(fibers, depth - 1) + static_cast<std::size_t>(array[depth % sizeof(array)]);
+  for (;;) fibers.yield();
+}
+
+TEST(Fibers, UseStacksOfThoseThatWereLeftInTheMiddle) {  // AddressSanitizer sees more
+  for (std::size_t round = 0; round < 50; ++round) {
+    Fibers fibers;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::size_t fiber = fibers.add([&, i] { stop_below(fibers, (round * 7 + i * 3) % 29); });
+      fibers.run(fiber);
+      fibers.run(fiber);
+    }
+  }
+}
+
 TEST(Fibers, WhatABodyThrowsReachesTheCaller) {
   Fibers fibers;
   fibers.add([] { throw std::runtime_error("from below"); });
