@@ -74,14 +74,30 @@ std::size_t stop_below(Fibers& fibers, std::size_t depth) {
   for (;;) fibers.yield();
 }
 
-TEST(Fibers, UseStacksOfThoseThatWereLeftInTheMiddle) {  // AddressSanitizer sees more
-  for (std::size_t round = 0; round < 50; ++round) {
-    Fibers fibers;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::size_t fiber = fibers.add([&, i] { stop_below(fibers, (round * 7 + i * 3) % 29); });
-      fibers.run(fiber);
-      fibers.run(fiber);
+/// Passed by value, it lies in its caller's frame without a declaration of its own.
+struct Large {
+  explicit Large(char value) {
+    for (char& one : bytes) one = value;
+  }
+  ~Large() { bytes[0] = 0; }
+  Large(const Large&) = default;
+  char bytes[4000];
+};
+int first_of(Large large) {
+  return large.bytes[0];
+}
+void fill_a_frame() {
+  EXPECT_EQ(first_of(Large(1)), 1);
+}
+
+TEST(Fibers, UseStacksOfThoseThatWereLeftInTheMiddle) {  // AddressSanitizer guards what lies between arrays
+  for (std::size_t depth = 0; depth < 30; ++depth) {
+    {
+      Fibers fibers;
+      fibers.run(fibers.add([&] { stop_below(fibers, depth); }));
     }
+    Fibers fibers;
+    fibers.run(fibers.add(fill_a_frame));
   }
 }
 
