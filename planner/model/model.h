@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -39,7 +40,11 @@ struct Model {
   int dense_first = 0;  ///< so many layers at the beginning are dense
 
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
-  int inner() const noexcept { return feed_forward > 0 ? feed_forward : 4 * hidden; }
+  /// Without overflow, since check() names it.
+  int inner() const noexcept {
+    constexpr int kMost = std::numeric_limits<int>::max();
+    return feed_forward > 0 ? feed_forward : hidden <= kMost / 4 ? 4 * hidden : kMost;
+  }
   /// Values per head.
   int head() const noexcept { return head_width > 0 ? head_width : hidden / heads; }
   /// A, the values of all heads: attention's core works on so many. H unless heads have a width of their own.
