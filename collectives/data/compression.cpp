@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "collectives/data/half.h"
+#include "collectives/data/unaligned.h"
 #include "compute/instruction_set.h"
 
 namespace tombolo::collectives {
@@ -18,17 +19,6 @@ namespace {
 
 constexpr std::size_t kBlock = 256;
 constexpr float kLargest = 127;
-
-template <typename T>
-TOMBOLO_INLINE T load(const std::byte* from, std::size_t index) noexcept {
-  T value;
-  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-  return value;
-}
-template <typename T>
-TOMBOLO_INLINE void store(std::byte* to, std::size_t index, T value) noexcept {
-  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
-}
 
 /// Rounds to the nearest integer, half away from zero; its magnitude is at most kLargest.
 TOMBOLO_INLINE std::int8_t rounded(float value) noexcept {

@@ -6,6 +6,7 @@
 
 #include "collectives/data/data_type.h"
 #include "collectives/data/small_float.h"
+#include "collectives/data/unaligned.h"
 #include "compute/instruction_set.h"
 
 #if defined(__x86_64__)
@@ -16,18 +17,6 @@ namespace tombolo::collectives {
 namespace {
 
 #define TOMBOLO_INLINE inline __attribute__((always_inline))
-
-// Reads and writes that allow any alignment: the caller's buffers may start anywhere.
-template <typename T>
-TOMBOLO_INLINE T load(const std::byte* from, std::size_t index) noexcept {
-  T value;
-  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-  return value;
-}
-template <typename T>
-TOMBOLO_INLINE void store(std::byte* to, std::size_t index, T value) noexcept {
-  std::memcpy(to + index * sizeof(T), &value, sizeof(T));
-}
 
 // Integers wrap around as unsigned ones do, for signed overflow is undefined.
 template <typename T>

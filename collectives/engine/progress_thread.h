@@ -37,7 +37,8 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  /// Begins a call: returns once the thread has let go. Any thread but this one; not nested.
+  /// Begins a call: returns once the thread has let go, which it does within one turn of progress; one that
+  /// sleeps is woken. Any thread but this one; not nested.
   void enter();
   /// Ends it.
   void leave();
