@@ -37,7 +37,13 @@ RdmaBackend::RdmaBackend(const topology::Host& host, const RdmaOptions& options,
     if (!may_carry(nic)) continue;
     try {
       Usable usable{nic, Devices::of_process().open(nic.rdma_device, log_)};
-      make_port(usable, nic.addresses.empty() ? std::string() : nic.addresses.front());
+      // A port that is down in this moment has no GID of its network interface either. Its connections begin
+      // elsewhere until it is back.
+      if (usable.device->query_port(nic.rdma_port).state == IBV_PORT_ACTIVE)
+        make_port(usable, nic.addresses.empty() ? std::string() : nic.addresses.front());
+      else
+        log_.info("rdma over NIC {} once port {} of RDMA device {} is active, which it is not now", nic.name,
+                  nic.rdma_port, nic.rdma_device);
       nics_.push_back(std::move(usable));
     } catch (const Error& error) {
       problems_[nic.name] = error.what();

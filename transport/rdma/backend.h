@@ -20,7 +20,8 @@ namespace tombolo::transport::rdma {
 class RdmaBackend final : public channel::ControlChannelBackend,
                           public std::enable_shared_from_this<RdmaBackend> {
  public:
-  /// Opens the devices of the host's RDMA NICs; those that cannot be used are remembered with the reason.
+  /// Opens the devices of the host's RDMA NICs; those that cannot be used are remembered with the reason. A
+  /// NIC whose port is down is not among them: it can be used once its port is active.
   /// `idle_timeout` as in TcpOptions.
   RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }

@@ -162,6 +162,27 @@ TEST_F(Rails, OneAfterTheOtherFailsAndOneAfterTheOtherIsBack) {
   go_on_until("rdma", 2);
 }
 
+// Such a NIC is one that verbs can use, so nothing else (UCX) is tried over its dead port.
+TEST_F(Rails, ANicWhosePortIsDownWhenTheProcessBeginsCarriesWhatBeginsLater) {
+  for (const std::size_t device : {kLeft, kRight}) {
+    verbs_.set_link(device, false);
+    Router from(options("left", 1, 4096)), to(options("right", 1, 4096));
+    EXPECT_TRUE(from.offers().front().rdma && to.offers().front().rdma) << "best first";
+    const auto listener = to.listen();
+    pair_ = test::connect_pair(from, *listener);
+    ASSERT_TRUE(pair_.first && pair_.second);
+    EXPECT_EQ(left().route().transport, "tcp");
+    exchange_bytes();
+    verbs_.set_link(device, true);
+    pair_ = test::connect_pair(from, *listener);
+    ASSERT_TRUE(pair_.first && pair_.second);
+    EXPECT_EQ(left().route().transport, "rdma");
+    exchange_bytes();
+    pair_ = {};
+  }
+  test::expect_in(book_.text(), "is active, which it is not now");
+}
+
 // Every point of moving and returning is met by chance, and by a cut after each of the first pieces of work.
 TEST_F(Rails, WhateverFlapsWhereverNothingIsLost) {
   std::mt19937_64 random(test_seed());
