@@ -73,7 +73,7 @@ Row Comparison::measure_trips(std::size_t size) {
     counts[pair->candidate().key] = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
   }
   for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
-    for (auto& pair : pairs_) {
+    for (Pair* pair : shuffled()) {
       const std::string& key = pair->candidate().key;
       auto [seconds, processor] = pair->order({Task::kTrips, size, 1, counts[key]});
       row.values[key].push_back(seconds / 2);
@@ -90,7 +90,7 @@ Row Comparison::measure_stream(std::size_t size, std::size_t channels) {
   const std::size_t count = std::clamp<std::size_t>(wanted, 2 * kOutstanding, 50'000);
   for (auto& pair : pairs_) pair->order({Task::kStream, size, channels, 2 * kOutstanding});
   for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
-    for (auto& pair : pairs_) {
+    for (Pair* pair : shuffled()) {
       const std::string& key = pair->candidate().key;
       auto [seconds, processor] = pair->order({Task::kStream, size, channels, count});
       const double bytes = static_cast<double>(size * channels * count);
@@ -100,6 +100,13 @@ Row Comparison::measure_stream(std::size_t size, std::size_t channels) {
   }
   for (auto& pair : pairs_) pair->order({Task::kVerify, 8, 1, 1});  // frees the memory of the streams
   return row;
+}
+
+std::vector<Pair*> Comparison::shuffled() {
+  std::vector<Pair*> all;
+  for (const auto& pair : pairs_) all.push_back(pair.get());
+  std::ranges::shuffle(all, order_);
+  return all;
 }
 
 void Comparison::header(const std::string& what) const {

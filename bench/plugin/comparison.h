@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Row {
   std::map<std::string, std::vector<double>> values, processor;
 };
 
-/// Measures all candidates in turns, and prints tables of their medians.
+/// Measures all candidates in turns, each round in an order of its own, since what one leaves behind may help
+/// or hinder the next. Prints tables of their medians.
 class Comparison {
  public:
   /// The plan must outlive this.
@@ -33,6 +35,8 @@ class Comparison {
  private:
   Row measure_trips(std::size_t size);
   Row measure_stream(std::size_t size, std::size_t channels);
+  /// All pairs in an order that differs from call to call, and not from run to run.
+  std::vector<Pair*> shuffled();
   void header(const std::string& what) const;
   void print(const Row& row, bool with_processor) const;
   /// Whether Tombolo's TCP is compared with that candidate.
@@ -40,6 +44,7 @@ class Comparison {
 
   const Plan& plan_;
   std::vector<std::unique_ptr<Pair>> pairs_;
+  std::mt19937 order_;
   std::vector<Row> trips_, streams_;
 };
 

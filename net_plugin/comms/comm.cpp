@@ -14,6 +14,14 @@ const char* name_of_post(Comm::Direction direction) noexcept {
   return direction == Comm::Direction::kSend ? "isend" : "irecv";
 }
 
+/// What has become of a part that its lane's connection has.
+Part::State state_of(Part& part) noexcept {
+  const transport::Outcome outcome = part.lane->connection->test(part.posted, part.bytes);
+  if (outcome == transport::Outcome::kPending) return Part::State::kPosted;
+  --part.lane->posted;
+  return outcome == transport::Outcome::kDone ? Part::State::kDone : Part::State::kFailed;
+}
+
 }  // namespace
 
 // The sends that meet all the receives which may be in flight are as many as those have parts.
@@ -112,7 +120,7 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffer
   if (failed_) return *failed_;
   if (state_ == State::kAbandoned) return failed(name_of_post(direction), nullptr);
   if (state_ == State::kAbandoning || requests_.empty()) return abi::ncclSuccess;
-  if (!move_lanes(name_of_post(direction))) return *failed_;
+  if (!settled() && !move_lanes(name_of_post(direction))) return *failed_;
   watch_.begin();
   return direction == Direction::kSend ? send(buffers.front(), request) : receive(buffers, request);
 }
@@ -184,7 +192,6 @@ void Comm::post_waiting(Lane& lane) noexcept {
 
 /// False where the comm has failed.
 bool Comm::move_lanes(const char* operation) noexcept {
-  if (lanes_->settled() && waiting_ == 0) return true;
   if (!lanes_->settled() && !attempt(operation, [&] { lanes_->progress(); })) return false;
   for (const auto& lane : lanes_->all()) post_waiting(*lane);
   return true;
@@ -252,18 +259,18 @@ abi::ncclResult_t Comm::flush(std::span<const Buffer> buffers, Request*& request
 abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept {
   done = false;
   std::lock_guard guard(lock_);
-  if (request.count == 0) {
+  if (request.count == 0) [[unlikely]] {
     report(log_, "test", "the request is not in flight: it was reported done before");
     return abi::ncclInvalidUsage;
   }
-  if (state_ == State::kAbandoning) return abi::ncclSuccess;  // its memory may still be read and written
-  if (state_ == State::kAbandoned) return failed(name(), nullptr);
-  if (!failed_ && !move_lanes(name())) return *failed_;
+  if (state_ != State::kOpen) [[unlikely]]  // while kAbandoning its memory may still be read and written
+    return state_ == State::kAbandoning ? abi::ncclSuccess : failed(name(), nullptr);
+  if (!settled() && !failed_ && !move_lanes(name())) return *failed_;
 
   bool under_way = false;
   const Lane* failed_lane = nullptr;
   for (Part& part : request.parts()) {
-    if (part.state == Part::State::kPosted) part.state = test(part);
+    if (part.state == Part::State::kPosted) part.state = state_of(part);
     under_way |= part.under_way();
     if (part.state == Part::State::kFailed) failed_lane = part.lane;
   }
@@ -278,13 +285,6 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept 
   request.pool->put(request);
   done = true;
   return abi::ncclSuccess;
-}
-
-Part::State Comm::test(Part& part) noexcept {
-  const transport::Outcome outcome = part.lane->connection->test(part.posted, part.bytes);
-  if (outcome == transport::Outcome::kPending) return Part::State::kPosted;
-  --part.lane->posted;
-  return outcome == transport::Outcome::kDone ? Part::State::kDone : Part::State::kFailed;
 }
 
 void Comm::look_for_stall(Request& request) noexcept {

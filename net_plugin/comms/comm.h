@@ -82,11 +82,12 @@ class Comm {
 
   abi::ncclResult_t send(const Buffer& buffer, Request*& request) noexcept;
   abi::ncclResult_t receive(std::span<const Buffer> buffers, Request*& request) noexcept;
+  /// False while move_lanes() has something to do.
+  bool settled() const noexcept { return waiting_ == 0 && lanes_->settled(); }
   bool move_lanes(const char* operation) noexcept;
   template <typename Action>
   bool attempt(const char* operation, Action&& action) noexcept;
   void post_waiting(Lane& lane) noexcept;
-  Part::State test(Part& part) noexcept;
   void look_for_stall(Request& request) noexcept;
   void progress_others() noexcept;
 

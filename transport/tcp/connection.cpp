@@ -146,14 +146,9 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
 }
 
 Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
+  auto& request = *static_cast<PostedRequest*>(base);
   bool moved = true;
-  const Outcome outcome = test_in_turn(*static_cast<PostedRequest*>(base), bytes, moved);
-  Polling::of_thread().note(moved);  // after the turn: a yield may last for a time slice
-  return outcome;
-}
-
-Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, bool& moved) noexcept {
-  const Turns::Turn turn(turns_);
+  std::optional<Turns::Turn> turn(turns_);
   auto done = [&] { return request.state == PostedRequest::State::kDone; };
   guarded([&] {
     if (!done() && !failed()) {
@@ -178,7 +173,10 @@ Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, 
     // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
     if (!failed() && ack_due()) send_all();
   });
-  return requests_.hand_back(request, failed(), bytes);
+  const Outcome outcome = requests_.hand_back(request, failed(), bytes);
+  turn.reset();  // a yield may last for a time slice
+  Polling::of_thread().note(moved);
+  return outcome;
 }
 
 bool TcpConnection::peer_ended() const noexcept {

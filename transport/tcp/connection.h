@@ -103,8 +103,6 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
 
  private:
   bool advance() noexcept;
-  /// `moved`: false where this asked the kernel, and nothing moved.
-  Outcome test_in_turn(PostedRequest& request, std::size_t& bytes, bool& moved) noexcept;
   /// Runs the work of one call. What goes wrong inside, such as a lack of memory or an invariant that does
   /// not hold, fails this connection: no exception leaves a call, and none ends the process.
   template <typename Work>

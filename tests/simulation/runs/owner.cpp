@@ -204,7 +204,8 @@ bool Owner::work() {
   return true;
 }
 
-/// Requests are tested in any order.
+/// Requests are tested in any order. True where another round may find more: one was done, or not all were
+/// tested, and who sleeps without that may sleep on one that is done.
 bool Owner::test_some() {
   bool moved = false;
   std::ranges::shuffle(posted_, world_.random());
@@ -212,8 +213,7 @@ bool Owner::test_some() {
     std::size_t bytes = 0;
     const Outcome outcome = connection_->test(posted_[i].request, bytes);
     if (outcome == Outcome::kPending) {
-      ++i;
-      if (world_.random()() % 4 == 0) break;
+      if (++i < posted_.size() && world_.random()() % 4 == 0) return true;
       continue;
     }
     moved = true;
