@@ -23,15 +23,18 @@ std::string_view expected_choice(Collective collective, std::string_view name, c
                                  const Problem& problem, const Tuning& tuning, bool shared_routing) {
   const std::size_t bytes = problem.count * problem.element_bytes;
   const std::size_t all = bytes * static_cast<std::size_t>(map.size);
+  const std::string_view by_clusters = map.clusters.size() > 1 && !shared_routing ? "two-level" : "ring";
   switch (collective) {
     case Collective::kAllReduce:
       if (name != "auto") return name;
       if (bytes <= (map.size == 2 ? 4 : 1) * tuning.small_bytes) return "doubling";
-      return map.clusters.size() > 1 && !shared_routing ? "two-level" : "ring";
+      return by_clusters;
     case Collective::kReduceScatter:
-      return map.size > 1 && all <= tuning.small_bytes ? "direct" : "ring";
+      if (name != "auto") return name;
+      return map.size > 1 && all <= tuning.small_bytes ? "direct" : by_clusters;
     case Collective::kAllGather:
-      return all <= tuning.small_bytes ? "direct" : "ring";
+      if (name != "auto") return name;
+      return all <= tuning.small_bytes ? "direct" : by_clusters;
     case Collective::kBroadcast:
       return bytes <= tuning.small_bytes ? "tree" : "chain";
     case Collective::kReduce:

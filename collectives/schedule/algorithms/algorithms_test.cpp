@@ -1,59 +1,17 @@
 // Every algorithm of the table as a pure schedule, in a simulation.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
-#include <map>
 #include <random>
 
-#include "base/randomized_test.h"
 #include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/algorithms/dissemination_barrier.h"
-#include "collectives/schedule/algorithms/two_level_all_reduce.h"
-#include "collectives/testing/schedule_simulation.h"
+#include "collectives/testing/algorithm_cases.h"
 
 namespace tombolo::collectives {
 namespace {
 
 using namespace test;
-
-constexpr std::string_view kClusters[] = {
-    "A",     "AA",  "AAA",    "AAAA",   "AAAAA",  "AB",   "AABB",     "ABAB",     "AAB",      "ABBBB",
-    "AAABB", "ABC", "AABBCC", "ABCABC", "AABBBC", "ABCD", "ABABABAB", "AAAABBBB", "AAABBBBB", "AAAAAAA"};
-constexpr std::size_t kCounts[] = {0, 1, 2, 5, 17, 64, 257};
-
-/// One arrangement of ranks, with a problem and sizes.
-struct Case {
-  std::vector<RankLocation> locations;
-  std::vector<RankMap> maps;
-  Problem problem;
-  Tuning tuning;
-  bool in_place = false;
-};
-
-void for_each_case(const std::function<void(const Case&, std::uint32_t)>& action) {
-  std::mt19937 random(test_seed());
-  for (const auto clusters : kClusters) {
-    for (const std::size_t count : kCounts) {
-      for (const bool in_place : {false, true}) {
-        Case one;
-        one.locations = locations_of(clusters);
-        for (int rank = 0; rank < static_cast<int>(clusters.size()); ++rank) {
-          one.maps.push_back(RankMap::make(rank, one.locations));
-        }
-        one.problem = {count, kElement, random() % 2 == 0, static_cast<int>(random() % clusters.size())};
-        one.tuning.segment_bytes = 4 + random() % 200;
-        one.tuning.small_bytes = random() % 2 == 0 ? 0 : 4096;
-        one.in_place = in_place;
-        SCOPED_TRACE(std::string(clusters) + " count " + std::to_string(count) + " segment " +
-                     std::to_string(one.tuning.segment_bytes) + (in_place ? " in place" : "") + " root " +
-                     std::to_string(one.problem.root));
-        action(one, static_cast<std::uint32_t>(random()));
-        if (testing::Test::HasFailure()) return;
-      }
-    }
-  }
-}
 
 /// Calls `action` for each algorithm of the collective.
 void for_each_algorithm(Collective collective, const std::function<void(const Algorithm&)>& action) {
@@ -74,86 +32,6 @@ TEST(Algorithms, AllReduceSums) {
       simulate_all_reduce(algorithm.build, one.maps, one.problem, one.tuning, one.in_place, seed);
     });
   });
-}
-
-/// Compressed between clusters: all ranks have the same bits, close to the sum, and what is lost is in the
-/// residuals.
-TEST(Algorithms, TwoLevelCompressesBetweenClustersAlone) {
-  for (const Compression compression : {Compression::kBfloat16, Compression::kInt8}) {
-    for (const bool feedback : {false, true}) {
-      for_each_case([&](const Case& one, std::uint32_t seed) {
-        Problem problem = one.problem;
-        problem.compression = compression;
-        problem.residual = feedback;
-        const std::size_t n = one.maps.size(), count = problem.count;
-        std::vector<SimulatedRank> ranks;
-        for (const RankMap& map : one.maps) {
-          SimulatedRank rank;
-          rank.schedule = kTwoLevelAllReduce.build(map, problem, one.tuning, one.in_place);
-          rank.in_place = one.in_place;
-          rank.residual = Vector(feedback ? count : 0, 0);
-          const Vector data = input_of(count, map.rank);
-          rank.output = one.in_place ? data : Vector(count, -1);
-          if (!one.in_place) rank.input = data;
-          ranks.push_back(std::move(rank));
-        }
-        ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
-        simulation.run();
-        const Vector expected = reference_sum(n, count, problem.average);
-        const auto divisor = problem.average ? static_cast<float>(n) : 1.0F;
-        for (const RankMap& map : one.maps)
-          ASSERT_EQ(simulation.output(map.rank), simulation.output(0)) << map.rank;
-        for (std::size_t i = 0; i < count; ++i) {
-          const float got = simulation.output(0)[i];
-          if (one.maps[0].clusters.size() == 1) {
-            ASSERT_EQ(got, expected[i]) << "one cluster: nothing is encoded";
-            continue;
-          }
-          // Inputs are below 97; at most as many encodings as clusters, each of a sum of at most n inputs.
-          const float most = 97.0F * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
-          ASSERT_NEAR(got, expected[i], most / (compression == Compression::kInt8 ? 254 : 256) * 1.001F) << i;
-          if (!feedback) continue;
-          // What was lost on the way (before the average's division, the last encoding after it) is kept.
-          float lost = 0;
-          for (const RankMap& map : one.maps) lost += std::fabs(simulation.residual(map.rank)[i]);
-          if (got != expected[i]) {
-            ASSERT_GT(lost, 0) << i;
-          }
-          if (!problem.average) {
-            float kept = got;
-            for (const RankMap& map : one.maps) kept += simulation.residual(map.rank)[i];
-            ASSERT_NEAR(kept, expected[i], 1e-3F * (1 + expected[i])) << i;
-          }
-        }
-      });
-    }
-  }
-}
-
-TEST(Algorithms, TwoLevelCrossesBetweenTwoClustersOncePerDirection) {
-  for (const std::string_view clusters : {"AABB", "ABAB", "ABBBB", "AAABBBBB"}) {
-    const auto locations = locations_of(clusters);
-    const Problem problem{1000, kElement, false, 0};
-    Tuning tuning;
-    tuning.segment_bytes = 512;
-    std::vector<SimulatedRank> ranks;
-    for (int r = 0; r < static_cast<int>(locations.size()); ++r) {
-      SimulatedRank rank;
-      rank.schedule = kTwoLevelAllReduce.build(RankMap::make(r, locations), problem, tuning, false);
-      rank.input = input_of(problem.count, r);
-      rank.output = Vector(problem.count);
-      ranks.push_back(std::move(rank));
-    }
-    ScheduleSimulation simulation(std::move(ranks), false, 1);
-    simulation.run();
-    std::map<std::pair<char, char>, std::size_t> crossing;
-    for (const auto& [pair, bytes] : simulation.bytes) {
-      crossing[{clusters[static_cast<std::size_t>(pair.first)],
-                clusters[static_cast<std::size_t>(pair.second)]}] += bytes;
-    }
-    EXPECT_EQ((crossing[{'A', 'B'}]), problem.count * kElement) << clusters;
-    EXPECT_EQ((crossing[{'B', 'A'}]), problem.count * kElement) << clusters;
-  }
 }
 
 TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
@@ -212,6 +90,65 @@ TEST(Algorithms, AllGatherGivesEveryRankEverything) {
       for (const RankMap& map : one.maps) ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
     });
   });
+}
+
+/// Parts of unlike sizes, with gaps between them that stay as they are.
+TEST(Algorithms, UnevenPartsAreGatheredAndSummed) {
+  for (const Collective collective : {Collective::kAllGather, Collective::kReduceScatter}) {
+    const bool gathers = collective == Collective::kAllGather;
+    for_each_algorithm(collective, [&](const Algorithm& algorithm) {
+      for_each_case([&](const Case& one, std::uint32_t seed) {
+        const std::size_t n = one.maps.size();
+        std::mt19937 random(seed);
+        Parts parts;
+        std::size_t all = 0;
+        for (std::size_t r = 0; r < n; ++r) {
+          parts.counts.push_back(random() % 4 == 0 ? 0 : random() % (2 * one.problem.count + 1));
+          parts.offsets.push_back(all);
+          all += parts.counts.back() + 3;
+        }
+        Problem problem = one.problem;
+        problem.uneven = true;
+        problem.average = problem.average && !gathers;
+        problem.parts = std::make_shared<const Parts>(parts);
+        const auto part_in = [&](const Vector& whole, std::size_t r) {
+          const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(parts.offsets[r]);
+          return Vector(begin, begin + static_cast<std::ptrdiff_t>(parts.counts[r]));
+        };
+        Vector gathered(all, -1);
+        std::vector<SimulatedRank> ranks;
+        for (const RankMap& map : one.maps) {
+          const auto r = static_cast<std::size_t>(map.rank);
+          const auto at = static_cast<std::ptrdiff_t>(parts.offsets[r]);
+          problem.count = parts.counts[r];
+          SimulatedRank rank;
+          rank.schedule = algorithm.build(map, problem, one.tuning, one.in_place);
+          rank.in_place = one.in_place;
+          rank.input_in_output = gathers ? at : -at;
+          const Vector data = input_of(gathers ? problem.count : all, map.rank);
+          if (gathers) {
+            std::ranges::copy(data, gathered.begin() + at);
+            rank.output = Vector(all, -1);
+            if (one.in_place) std::ranges::copy(data, rank.output.begin() + at);
+          } else {
+            rank.output = one.in_place ? data : Vector(problem.count, -1);
+          }
+          if (!one.in_place) rank.input = data;
+          ranks.push_back(std::move(rank));
+        }
+        ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
+        simulation.run();
+        const Vector sum = reference_sum(n, all, problem.average);
+        for (std::size_t r = 0; r < n; ++r) {
+          const Vector& output = simulation.output(static_cast<int>(r));
+          if (gathers)
+            ASSERT_EQ(output, gathered) << r;
+          else
+            ASSERT_EQ(one.in_place ? part_in(output, r) : output, part_in(sum, r)) << r;
+        }
+      });
+    });
+  }
 }
 
 TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {

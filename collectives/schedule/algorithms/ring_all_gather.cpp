@@ -33,6 +33,7 @@ Schedule build_ring_all_gather(const RankMap& ranks, const Problem& problem, con
 
 }  // namespace
 
-constinit const Algorithm kRingAllGather{Collective::kAllGather, "ring", always, build_ring_all_gather};
+constinit const Algorithm kRingAllGather{Collective::kAllGather, "ring", always, build_ring_all_gather,
+                                         "on a flat ring"};
 
 }  // namespace tombolo::collectives

@@ -58,6 +58,6 @@ Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem,
 }  // namespace
 
 constinit const Algorithm kRingReduceScatter{Collective::kReduceScatter, "ring", always,
-                                             build_ring_reduce_scatter};
+                                             build_ring_reduce_scatter, "on a flat ring"};
 
 }  // namespace tombolo::collectives

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "collectives/schedule/algorithms/cluster_shares.h"
 #include "collectives/schedule/partition.h"
 
 namespace tombolo::collectives {
@@ -13,15 +14,9 @@ namespace {
 /// connections as the next segments' reduce-scatter; the lag keeps a gather that waits for the slow link from
 /// holding up what will feed that link.
 constexpr std::size_t kLag = 4;
-/// A member's share of a segment stays at least this large, or messages would cost more than bytes.
-constexpr std::size_t kLeastShare = std::size_t{64} << 10;
-/// A larger one saves no more of that, while the slow link waits for the first segment and all for the last:
-/// 16 MiB between two clusters of two ranks took 5 % longer with shares of twice that size.
-constexpr std::size_t kMostShare = std::size_t{128} << 10;
-
-class TwoLevel {
+class TwoLevelSum {
  public:
-  TwoLevel(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place)
+  TwoLevelSum(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place)
       : ranks_(ranks),
         problem_(problem),
         compression_(ranks.clusters.size() > 1 ? problem.compression : Compression::kNone),
@@ -254,7 +249,7 @@ bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tu
 
 Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                     bool in_place) {
-  return TwoLevel(ranks, problem, tuning, in_place).build();
+  return TwoLevelSum(ranks, problem, tuning, in_place).build();
 }
 
 }  // namespace

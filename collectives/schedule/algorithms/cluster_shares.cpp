@@ -1,0 +1,47 @@
+#include "collectives/schedule/algorithms/cluster_shares.h"
+
+#include <algorithm>
+
+namespace tombolo::collectives {
+ClusterShares::ClusterShares(const RankMap& ranks, const Problem& problem, const Tuning& tuning)
+    : ranks_(ranks), problem_(problem), least_share_(std::min(kLeastShare, tuning.segment_bytes)) {
+  std::size_t largest_cluster = 1;
+  for (const auto& cluster : ranks.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
+  // Small segment sizes (tests) are taken as they are.
+  piece_bytes_ = std::max(std::min(tuning.segment_bytes, kMostShare * largest_cluster), least_share_);
+  for (int rank = 0; rank < ranks.size; ++rank) {
+    const std::size_t count = problem.count_of(rank);
+    pieces_ = std::max(pieces_, pieces_of(count, problem.element_bytes, piece_bytes_));
+    longest_piece_ = std::max(longest_piece_, piece(rank, 0).count());
+  }
+  // A longer piece may have shorter shares, of which it has more.
+  for (int rank = 0; rank < ranks.size; ++rank) {
+    for (std::size_t index = 0; index < pieces_; ++index) {
+      const std::size_t elements = piece(rank, index).count();
+      for (const auto& cluster : ranks.clusters)
+        longest_share_ =
+            std::max(longest_share_, part_of({0, elements}, 0, shares_of(elements, cluster.size())).count());
+    }
+  }
+}
+
+std::size_t ClusterShares::shares_of(std::size_t elements, std::size_t members) const noexcept {
+  return std::clamp<std::size_t>(elements * problem_.element_bytes / least_share_, 1, members);
+}
+
+Interval ClusterShares::piece(int rank, std::size_t index) const noexcept {
+  return piece_of(problem_.count_of(rank), problem_.element_bytes, piece_bytes_, index);
+}
+
+Interval ClusterShares::share(int rank, std::size_t index, std::size_t cluster,
+                              std::size_t member) const noexcept {
+  const Interval whole = piece(rank, index);
+  const std::size_t members = ranks_.clusters[cluster].size();
+  const std::size_t shares = shares_of(whole.count(), members);
+  // Where there are fewer shares than members, ranks and pieces begin with different ones.
+  const std::size_t first = (static_cast<std::size_t>(rank) + index * shares) % members;
+  const std::size_t turn = (member + members - first) % members;
+  return turn < shares ? part_of(whole, turn, shares) : Interval{whole.end, whole.end};
+}
+
+}  // namespace tombolo::collectives
