@@ -37,6 +37,13 @@ RankMap RankMap::make(int rank, const std::vector<RankLocation>& locations) {
       map.index = static_cast<int>(map.clusters.back().size()) - 1;
     }
   }
+  for (const auto& cluster : map.clusters) {
+    std::map<std::string_view, std::size_t> ranks;
+    for (const int one : cluster) ++ranks[locations[static_cast<std::size_t>(one)].host];
+    const std::size_t of_first = ranks.begin()->second;
+    const bool alike = std::ranges::all_of(ranks, [&](const auto& host) { return host.second == of_first; });
+    map.ranks_per_host.push_back(alike ? of_first : 1);
+  }
   return map;
 }
 

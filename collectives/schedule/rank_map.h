@@ -20,8 +20,11 @@ struct RankMap {
   std::vector<int> order;
   int position = 0;                        ///< of this rank in `order`
   std::vector<std::vector<int>> clusters;  ///< ranks, in the order of `order`
-  int cluster = 0;                         ///< this rank's, in `clusters`
-  int index = 0;                           ///< of this rank in its cluster
+  /// By cluster: how many ranks each of its hosts has; 1 where not all have the same number. So many ranks of
+  /// a cluster, from the first on, are together on one host each time.
+  std::vector<std::size_t> ranks_per_host;
+  int cluster = 0;  ///< this rank's, in `clusters`
+  int index = 0;    ///< of this rank in its cluster
   /// Links between clusters are as fast as those inside: with shared routing every rank uses the same kind of
   /// NIC.
   bool uniform_links = false;

@@ -20,6 +20,16 @@ TEST(RankMap, OrdersByClusterThenHostThenRank) {
   EXPECT_EQ(map.index, 1);
 }
 
+TEST(RankMap, SaysHowManyRanksTheHostsOfAClusterHave) {
+  const auto of = [](const std::vector<RankLocation>& locations) {
+    return RankMap::make(0, locations).ranks_per_host;
+  };
+  using Counts = std::vector<std::size_t>;
+  EXPECT_EQ(of({{"a", "A"}, {"a", "A"}, {"b", "A"}, {"b", "A"}, {"c", "B"}}), (Counts{2, 1}));
+  EXPECT_EQ(of({{"a", "A"}, {"b", "A"}, {"a", "A"}}), Counts{1}) << "unlike";
+  EXPECT_EQ(of({{"a", "A"}, {"a", "B"}, {"a", "A"}}), (Counts{2, 1})) << "two hosts of one name";
+}
+
 TEST(RankMap, HostsOfOneNameInTwoClustersAreTwo) {
   const std::vector<RankLocation> locations{{"node0", "A"}, {"node0", "B"}, {"node0", "A"}, {"node0", "B"}};
   const RankMap map = RankMap::make(1, locations);

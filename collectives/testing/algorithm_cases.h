@@ -37,7 +37,8 @@ inline void for_each_case(const std::function<void(const Case&, std::uint32_t)>&
     for (const std::size_t count : kCounts) {
       for (const bool in_place : {false, true}) {
         Case one;
-        one.locations = locations_of(clusters);
+        const std::size_t ranks_per_host = 1 + random() % 3;
+        one.locations = locations_of(clusters, ranks_per_host);
         for (int rank = 0; rank < static_cast<int>(clusters.size()); ++rank) {
           one.maps.push_back(RankMap::make(rank, one.locations));
         }
@@ -46,7 +47,8 @@ inline void for_each_case(const std::function<void(const Case&, std::uint32_t)>&
         one.tuning.small_bytes = random() % 2 == 0 ? 0 : 4096;
         one.in_place = in_place;
         SCOPED_TRACE(std::string(clusters) + " count " + std::to_string(count) + " segment " +
-                     std::to_string(one.tuning.segment_bytes) + (in_place ? " in place" : "") + " root " +
+                     std::to_string(one.tuning.segment_bytes) + (in_place ? " in place" : "") +
+                     " ranks per host " + std::to_string(ranks_per_host) + " root " +
                      std::to_string(one.problem.root));
         action(one, static_cast<std::uint32_t>(random()));
         if (testing::Test::HasFailure()) return;

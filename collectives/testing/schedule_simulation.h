@@ -167,11 +167,13 @@ class ScheduleSimulation {
   std::mt19937 random_;
 };
 
-/// "ABAB": one letter per rank names its cluster; every rank has its own host.
-inline std::vector<RankLocation> locations_of(std::string_view clusters) {
+/// "ABAB": one letter per rank names its cluster; a host has so many of a cluster's ranks, but for the last.
+inline std::vector<RankLocation> locations_of(std::string_view clusters, std::size_t ranks_per_host = 1) {
   std::vector<RankLocation> locations;
-  for (std::size_t i = 0; i < clusters.size(); ++i) {
-    locations.push_back({"host" + std::to_string(i), std::string(1, clusters[i])});
+  std::map<char, std::size_t> ranks;
+  for (const char cluster : clusters) {
+    const std::size_t host = ranks[cluster]++ / ranks_per_host;
+    locations.push_back({fmt::format("host{}", host), std::string(1, cluster)});
   }
   return locations;
 }

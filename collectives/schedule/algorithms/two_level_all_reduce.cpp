@@ -10,10 +10,11 @@
 namespace tombolo::collectives {
 namespace {
 
-/// How many segments the gather inside the cluster stays behind the exchange. Both go over the same ordered
-/// connections as the next segments' reduce-scatter; the lag keeps a gather that waits for the slow link from
-/// holding up what will feed that link.
+/// How many segments the gather among the hosts of a cluster stays behind the exchange, and that on a host
+/// one more. Both go over the same ordered connections as the next segments' reduce-scatter; the lag keeps a
+/// gather that waits for the slow link from holding up what will feed that link.
 constexpr std::size_t kLag = 4;
+
 class TwoLevelSum {
  public:
   TwoLevelSum(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place)
@@ -27,25 +28,29 @@ class TwoLevelSum {
     const std::size_t least = std::min(kLeastShare, tuning.segment_bytes) * largest_cluster;
     const std::size_t most = std::min(tuning.segment_bytes, kMostShare * largest_cluster);
     segments_ = pieces_of(problem.count, problem.element_bytes, std::max(most, least));
-    const std::size_t segment_bytes =
-        part_of({0, problem.count}, 0, segments_).count() * problem.element_bytes;
-    share_bytes_ = segment_bytes / members().size() + problem.element_bytes;
+    const Interval longest = part_of({0, problem.count}, 0, segments_);
+    group_bytes_ = bytes(group(longest, 0));
+    share_bytes_ = bytes(share(longest, cluster(), 0));
     encoded_share_bytes_ = encoded(share_bytes_);
   }
 
   Schedule build() {
-    ScratchRing inside(builder_, members().size() > 1 ? share_bytes_ : 0, 3 * (members().size() - 1));
+    ScratchRing on_host(builder_, per_host() > 1 ? group_bytes_ : 0, 3 * (per_host() - 1));
+    ScratchRing inside(builder_, hosts() > 1 ? share_bytes_ : 0, 3 * (hosts() - 1));
     const std::size_t others = ranks_.clusters.size() - 1;
     // Encoded, a cut is in memory both as it goes and as it comes.
     ScratchRing across(builder_, others > 0 ? encoded_share_bytes_ : 0,
                        (compressed() ? 2 : 1) * (others > 0 ? 2 * kLag : 0));
-    for (std::size_t segment = 0; segment < segments_ + kLag; ++segment) {
+    for (std::size_t segment = 0; segment < segments_ + kLag + 1; ++segment) {
       if (segment < segments_) {
-        const Interval whole = part_of({0, problem_.count}, segment, segments_);
-        const Piece source = reduce_inside(whole, inside);
+        const Interval whole = segment_of(segment), mine = group(whole, local());
+        Piece source = reduce_among(host_mates(), whole, {Buffer::kInput, 0}, on_host);
+        source = reduce_among(peers_on_hosts(), mine, source, inside);
         exchange(whole, source, across);
       }
-      if (segment >= kLag) gather_inside(part_of({0, problem_.count}, segment - kLag, segments_));
+      if (segment >= kLag && segment - kLag < segments_)
+        gather_among(peers_on_hosts(), group(segment_of(segment - kLag), local()));
+      if (segment > kLag) gather_among(host_mates(), segment_of(segment - kLag - 1));
     }
     return builder_.build(kTwoLevelAllReduce.name);
   }
@@ -61,50 +66,93 @@ class TwoLevelSum {
   Piece output(std::size_t element) const noexcept {
     return Piece{Buffer::kOutput, 0} + element * problem_.element_bytes;
   }
-  /// The other members, starting after this one, so that not all send to the same one first.
-  int member_after(std::size_t distance) const {
-    return static_cast<int>((static_cast<std::size_t>(ranks_.index) + distance) % members().size());
-  }
-  Interval share(Interval segment, int member) const {
-    return part_of(segment, static_cast<std::size_t>(member), members().size());
+  std::size_t cluster() const noexcept { return static_cast<std::size_t>(ranks_.cluster); }
+  std::size_t index() const noexcept { return static_cast<std::size_t>(ranks_.index); }
+  Interval segment_of(std::size_t index) const noexcept {
+    return part_of({0, problem_.count}, index, segments_);
   }
 
-  /// Combines this rank's share of the segment over its cluster. Returns a piece behind which the sums lie:
-  /// that of the vector's element i is i elements after it.
-  Piece reduce_inside(Interval segment, ScratchRing& slots) {
-    const Interval own = share(segment, ranks_.index);
-    for (std::size_t distance = 1; distance < members().size(); ++distance) {
-      const int to = member_after(distance);
-      const Interval theirs = share(segment, to);
-      builder_.send(members()[static_cast<std::size_t>(to)], input(theirs.begin), bytes(theirs));
+  // The members of a cluster stand in rows, one for each host, and in as many columns as each host has ranks.
+  // The ranks of a host sum up a part of a segment for each column, its *group*, and those of a column a
+  // share of their group for each host: so each byte leaves a host once.
+  std::size_t per_host() const { return ranks_.ranks_per_host[cluster()]; }
+  std::size_t hosts() const { return members().size() / per_host(); }
+  std::size_t local() const { return index() % per_host(); }
+  Interval group(Interval segment, std::size_t column) const { return part_of(segment, column, per_host()); }
+  /// What the member has the sum of inside its cluster.
+  Interval share(Interval segment, std::size_t cluster, std::size_t member) const {
+    const std::size_t columns = ranks_.ranks_per_host[cluster];
+    return part_of(part_of(segment, member % columns, columns), member / columns,
+                   ranks_.clusters[cluster].size() / columns);
+  }
+
+  /// Ranks that have a part of some interval each, in their order.
+  struct Sharers {
+    std::vector<int> ranks;
+    std::size_t own = 0;  ///< this rank's place
+    /// The others, starting after this one, so that not all send to the same one first.
+    std::size_t after(std::size_t distance) const { return (own + distance) % ranks.size(); }
+  };
+  Sharers host_mates() const {
+    const auto first = members().begin() + static_cast<std::ptrdiff_t>(index() - local());
+    return {{first, first + static_cast<std::ptrdiff_t>(per_host())}, local()};
+  }
+  Sharers peers_on_hosts() const {
+    Sharers all{{}, index() / per_host()};
+    for (std::size_t host = 0; host < hosts(); ++host)
+      all.ranks.push_back(members()[host * per_host() + local()]);
+    return all;
+  }
+
+  /// Combines this rank's part of the interval over all. Returns a piece behind which the sums lie: that of
+  /// the vector's element i is i elements after it. `source` is such a piece of what is combined.
+  Piece reduce_among(const Sharers& all, Interval whole, Piece source, ScratchRing& slots) {
+    const std::size_t n = all.ranks.size();
+    const Interval own = part_of(whole, all.own, n);
+    for (std::size_t distance = 1; distance < n; ++distance) {
+      const std::size_t to = all.after(distance);
+      const Interval theirs = part_of(whole, to, n);
+      builder_.send(all.ranks[to], source + theirs.begin * problem_.element_bytes, bytes(theirs));
     }
-    Piece partial{Buffer::kInput, 0};
     // In a fixed order, so that the bits do not depend on who arrives first.
-    for (std::size_t distance = members().size() - 1; distance >= 1; --distance) {
-      const int from = member_after(distance);
+    for (std::size_t distance = n - 1; distance >= 1; --distance) {
       const Piece arrived = slots.next();
-      builder_.receive(members()[static_cast<std::size_t>(from)], arrived, bytes(own));
-      builder_.combine(output(own.begin), partial + own.begin * problem_.element_bytes, arrived, bytes(own));
-      partial = {Buffer::kOutput, 0};
+      builder_.receive(all.ranks[all.after(distance)], arrived, bytes(own));
+      builder_.combine(output(own.begin), source + own.begin * problem_.element_bytes, arrived, bytes(own));
+      source = {Buffer::kOutput, 0};
     }
-    return partial;
+    return source;
+  }
+
+  /// Gives every part of the interval to all.
+  void gather_among(const Sharers& all, Interval whole) {
+    const std::size_t n = all.ranks.size();
+    const Interval own = part_of(whole, all.own, n);
+    for (std::size_t distance = 1; distance < n; ++distance)
+      builder_.send(all.ranks[all.after(distance)], output(own.begin), bytes(own));
+    for (std::size_t distance = n - 1; distance >= 1; --distance) {
+      const std::size_t from = all.after(distance);
+      const Interval theirs = part_of(whole, from, n);
+      builder_.receive(all.ranks[from], output(theirs.begin), bytes(theirs));
+    }
   }
 
   /// Cuts this rank's share at every cluster's borders; each cut has one owner per cluster, and those
   /// exchange.
   void exchange(Interval segment, Piece source, ScratchRing& slots) {
-    const Interval own = share(segment, ranks_.index);
+    const Interval own = share(segment, cluster(), index());
     std::set<std::size_t> borders{own.begin, own.end};
-    for (const auto& cluster : ranks_.clusters) {
-      for (std::size_t member = 0; member < cluster.size(); ++member) {
-        const std::size_t border = part_of(segment, member, cluster.size()).begin;
+    for (std::size_t other = 0; other < ranks_.clusters.size(); ++other) {
+      for (std::size_t member = 0; member < ranks_.clusters[other].size(); ++member) {
+        const std::size_t border = share(segment, other, member).begin;
         if (border > own.begin && border < own.end) borders.insert(border);
       }
     }
     for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
       const Interval cut{*border, *std::next(border)};
       std::vector<int> owners;
-      for (const auto& cluster : ranks_.clusters) owners.push_back(owner_of(segment, cluster, cut.begin));
+      for (std::size_t one = 0; one < ranks_.clusters.size(); ++one)
+        owners.push_back(owner_of(segment, one, cut.begin));
       if (owners.size() == 2) {
         compressed() ? swap_encoded(cut, owners, source, slots) : swap(cut, owners, source, slots);
       } else {
@@ -113,12 +161,12 @@ class TwoLevelSum {
     }
   }
 
-  static int owner_of(Interval segment, const std::vector<int>& cluster, std::size_t element) {
-    for (std::size_t member = 0; member < cluster.size(); ++member) {
-      const Interval part = part_of(segment, member, cluster.size());
-      if (element >= part.begin && element < part.end) return cluster[member];
+  int owner_of(Interval segment, std::size_t cluster, std::size_t element) const {
+    for (std::size_t member = 0; member < ranks_.clusters[cluster].size(); ++member) {
+      const Interval part = share(segment, cluster, member);
+      if (element >= part.begin && element < part.end) return ranks_.clusters[cluster][member];
     }
-    return -1;  // unreachable: the parts cover the segment
+    return -1;  // unreachable: the shares cover the segment
   }
 
   void swap(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
@@ -220,25 +268,12 @@ class TwoLevelSum {
     }
   }
 
-  void gather_inside(Interval segment) {
-    const Interval own = share(segment, ranks_.index);
-    for (std::size_t distance = 1; distance < members().size(); ++distance) {
-      builder_.send(members()[static_cast<std::size_t>(member_after(distance))], output(own.begin),
-                    bytes(own));
-    }
-    for (std::size_t distance = members().size() - 1; distance >= 1; --distance) {
-      const int from = member_after(distance);
-      const Interval theirs = share(segment, from);
-      builder_.receive(members()[static_cast<std::size_t>(from)], output(theirs.begin), bytes(theirs));
-    }
-  }
-
   const RankMap& ranks_;
   const Problem& problem_;
   Compression compression_;  // between clusters
   ScheduleBuilder builder_;
   std::size_t segments_ = 1;
-  std::size_t share_bytes_ = 0, encoded_share_bytes_ = 0;
+  std::size_t group_bytes_ = 0, share_bytes_ = 0, encoded_share_bytes_ = 0;
 };
 
 bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {

@@ -94,6 +94,37 @@ TEST(TwoLevel, CrossesBetweenTwoClustersOncePerDirection) {
   }
 }
 
+/// However many ranks a host has: what reduces leaves it once, and so does what gathers.
+TEST(TwoLevel, LeavesAHostAsOftenAsIfItHadOneRank) {
+  const auto leaving = [](std::string_view clusters, std::size_t ranks_per_host) {
+    const auto locations = locations_of(clusters, ranks_per_host);
+    const Problem problem{1024, kElement, false, 0};
+    std::vector<SimulatedRank> ranks;
+    for (int r = 0; r < static_cast<int>(locations.size()); ++r) {
+      SimulatedRank rank;
+      rank.schedule = kTwoLevelAllReduce.build(RankMap::make(r, locations), problem, {}, false);
+      rank.input = input_of(problem.count, r);
+      rank.output = Vector(problem.count);
+      ranks.push_back(std::move(rank));
+    }
+    ScheduleSimulation simulation(std::move(ranks), false, 1);
+    simulation.run();
+    std::map<std::pair<std::string, std::string>, std::size_t> bytes;
+    for (const auto& [pair, moved] : simulation.bytes) {
+      const RankLocation& from = locations[static_cast<std::size_t>(pair.first)];
+      const RankLocation& to = locations[static_cast<std::size_t>(pair.second)];
+      if (from.cluster == to.cluster && from.host != to.host) bytes[{from.cluster, from.host}] += moved;
+    }
+    std::vector<std::size_t> all;
+    for (const auto& [host, moved] : bytes) all.push_back(moved);
+    return all;
+  };
+  const std::vector<std::size_t> once(4, 1024 * kElement);  // half reduced, half gathered, of two hosts
+  EXPECT_EQ(leaving("AABB", 1), once);
+  EXPECT_EQ(leaving("AAAABBBB", 2), once);
+  EXPECT_EQ(leaving("ABABABABABABABAB", 4), once);
+}
+
 /// A part that another cluster's ranks gather, or whose sum one of them gets, goes to that cluster once.
 TEST(TwoLevel, CrossesWithEachPartOnce) {
   for (const std::string_view clusters : {"AABB", "ABAB", "ABBBB", "AAABBBBB", "AABBBC", "ABCD"}) {
