@@ -6,7 +6,12 @@ namespace tombolo::collectives {
 ClusterShares::ClusterShares(const RankMap& ranks, const Problem& problem, const Tuning& tuning)
     : ranks_(ranks), problem_(problem), least_share_(std::min(kLeastShare, tuning.segment_bytes)) {
   std::size_t largest_cluster = 1;
-  for (const auto& cluster : ranks.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
+  index_in_cluster_.resize(static_cast<std::size_t>(ranks.size));
+  for (const auto& cluster : ranks.clusters) {
+    largest_cluster = std::max(largest_cluster, cluster.size());
+    for (std::size_t i = 0; i < cluster.size(); ++i)
+      index_in_cluster_[static_cast<std::size_t>(cluster[i])] = i;
+  }
   // Small segment sizes (tests) are taken as they are.
   piece_bytes_ = std::max(std::min(tuning.segment_bytes, kMostShare * largest_cluster), least_share_);
   for (int rank = 0; rank < ranks.size; ++rank) {
@@ -39,7 +44,7 @@ Interval ClusterShares::share(int rank, std::size_t index, std::size_t cluster,
   const std::size_t members = ranks_.clusters[cluster].size();
   const std::size_t shares = shares_of(whole.count(), members);
   // Where there are fewer shares than members, ranks and pieces begin with different ones.
-  const std::size_t first = (static_cast<std::size_t>(rank) + index * shares) % members;
+  const std::size_t first = (index_in_cluster_[static_cast<std::size_t>(rank)] + index * shares) % members;
   const std::size_t turn = (member + members - first) % members;
   return turn < shares ? part_of(whole, turn, shares) : Interval{whole.end, whole.end};
 }

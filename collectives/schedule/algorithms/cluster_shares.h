@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/partition.h"
@@ -18,6 +19,10 @@ inline constexpr std::size_t kLeastShare = std::size_t{64} << 10;
 inline constexpr std::size_t kMostShare = std::size_t{128} << 10;
 
 /// Of an all-gather or a reduce-scatter. Pure: all ranks get the same answers.
+///
+/// What goes around a ring of members in rounds, one for each rank of another cluster, should take those
+/// ranks from the last to the first: the next rank's shares begin with the next member, so that in the other
+/// order all rounds under way would have their shares at the same members at the same time.
 class ClusterShares {
  public:
   /// The arguments must outlive it.
@@ -30,6 +35,10 @@ class ClusterShares {
   /// Of such a piece, the elements that this member of a cluster, which is not the rank's, carries; often
   /// none, since a share is not made smaller than messages are worth.
   Interval share(int rank, std::size_t index, std::size_t cluster, std::size_t member) const noexcept;
+  /// Into how many shares a piece is cut for the members of that cluster, at most.
+  std::size_t most_shares(std::size_t cluster) const noexcept {
+    return shares_of(longest_piece_, ranks_.clusters[cluster].size());
+  }
   /// Elements of the longest piece, and of the longest share.
   std::size_t longest_piece() const noexcept { return longest_piece_; }
   std::size_t longest_share() const noexcept { return longest_share_; }
@@ -40,7 +49,8 @@ class ClusterShares {
 
   const RankMap& ranks_;
   const Problem& problem_;
-  std::size_t least_share_, piece_bytes_;                           // bytes
+  std::size_t least_share_, piece_bytes_ = 0;                       // bytes
+  std::vector<std::size_t> index_in_cluster_;                       // by rank
   std::size_t pieces_ = 1, longest_piece_ = 0, longest_share_ = 0;  // elements
 };
 

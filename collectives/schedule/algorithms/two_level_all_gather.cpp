@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/two_level_all_gather.h"
 
+#include <ranges>
 #include <vector>
 
 #include "collectives/schedule/algorithms/cluster_shares.h"
@@ -67,19 +68,29 @@ class TwoLevelGather {
     return {round.rank, shares_.share(round.rank, round.piece, cluster(), member)};
   }
 
-  /// A ring inside the cluster. The own parts come first, since they wait for nobody; then what crossed, in
-  /// the order in which it comes. A round begins while those before it go on, each one step further: so none
-  /// waits behind the last step of another.
+  /// The own parts go around first, since they wait for nobody; then what crossed, in the order in which it
+  /// comes.
   void go_around() {
-    std::vector<Round> rounds;
-    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) rounds.push_back({piece, -1});
-    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece)
-      for (std::size_t distance = 1; distance < ranks_.clusters.size(); ++distance)
-        for (const int rank : ranks_.clusters[(cluster() + distance) % ranks_.clusters.size()])
-          rounds.push_back({piece, rank});
+    const std::size_t clusters = ranks_.clusters.size();
+    std::vector<Round> own, crossed;
+    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
+      own.push_back({piece, -1});
+      for (std::size_t distance = 1; distance < clusters; ++distance)
+        for (const int rank :
+             std::views::reverse(ranks_.clusters[(cluster() + clusters - distance) % clusters]))
+          crossed.push_back({piece, rank});
+    }
+    go_around(own);
+    go_around(crossed);
+  }
+
+  /// A ring inside the cluster. A round begins while those before it go on, each one step further: so none
+  /// waits behind the last step of another.
+  void go_around(const std::vector<Round>& rounds) {
     const std::size_t m = members().size();
+    if (m == 1 || rounds.empty()) return;
     const int next = members()[(index() + 1) % m], previous = members()[(index() + m - 1) % m];
-    for (std::size_t wave = 0; m > 1 && wave < rounds.size() + m - 2; ++wave) {
+    for (std::size_t wave = 0; wave < rounds.size() + m - 2; ++wave) {
       for (std::size_t step = 0; step < m - 1 && step <= wave; ++step) {
         if (wave - step >= rounds.size()) continue;
         const Round& round = rounds[wave - step];

@@ -1,18 +1,19 @@
 #include "collectives/schedule/algorithms/two_level_all_reduce.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
+#include <vector>
 
+#include "collectives/schedule/algorithms/cluster_exchange.h"
 #include "collectives/schedule/algorithms/cluster_shares.h"
 #include "collectives/schedule/partition.h"
 
 namespace tombolo::collectives {
 namespace {
 
-/// How many segments the gather among the hosts of a cluster stays behind the exchange, and that on a host
-/// one more. Both go over the same ordered connections as the next segments' reduce-scatter; the lag keeps a
-/// gather that waits for the slow link from holding up what will feed that link.
+/// How many segments the gather among the hosts of a cluster stays behind the last step of the exchange, and
+/// that on a host one more. Both go over the same ordered connections as the next segments' reduce-scatter;
+/// the lag keeps a gather that waits for the slow link from holding up what will feed that link.
 constexpr std::size_t kLag = 4;
 
 class TwoLevelSum {
@@ -31,26 +32,34 @@ class TwoLevelSum {
     const Interval longest = part_of({0, problem.count}, 0, segments_);
     group_bytes_ = bytes(group(longest, 0));
     share_bytes_ = bytes(share(longest, cluster(), 0));
-    encoded_share_bytes_ = encoded(share_bytes_);
   }
 
   Schedule build() {
     ScratchRing on_host(builder_, per_host() > 1 ? group_bytes_ : 0, 3 * (per_host() - 1));
     ScratchRing inside(builder_, hosts() > 1 ? share_bytes_ : 0, 3 * (hosts() - 1));
-    const std::size_t others = ranks_.clusters.size() - 1;
-    // Encoded, a cut is in memory both as it goes and as it comes.
-    ScratchRing across(builder_, others > 0 ? encoded_share_bytes_ : 0,
-                       (compressed() ? 2 : 1) * (others > 0 ? 2 * kLag : 0));
-    for (std::size_t segment = 0; segment < segments_ + kLag + 1; ++segment) {
-      if (segment < segments_) {
-        const Interval whole = segment_of(segment), mine = group(whole, local());
+    std::vector<std::vector<ClusterExchange::Cut>> cuts;
+    std::size_t most_cuts = 1;
+    for (std::size_t segment = 0; segment < segments_; ++segment) {
+      cuts.push_back(cuts_of(segment_of(segment)));
+      most_cuts = std::max(most_cuts, cuts.back().size());
+    }
+    ClusterExchange exchange(builder_, problem_, compression_, ranks_.cluster, ranks_.clusters.size(),
+                             most_cuts, share_bytes_ / problem_.element_bytes);
+    const std::size_t steps = exchange.steps(), lag = steps - 1 + kLag;
+    for (std::size_t turn = 0; turn < segments_ + lag + 1; ++turn) {
+      if (turn < segments_) {
+        const Interval whole = segment_of(turn), mine = group(whole, local());
         Piece source = reduce_among(host_mates(), whole, {Buffer::kInput, 0}, on_host);
         source = reduce_among(peers_on_hosts(), mine, source, inside);
-        exchange(whole, source, across);
+        for (ClusterExchange::Cut& cut : cuts[turn]) cut.source = source;
       }
-      if (segment >= kLag && segment - kLag < segments_)
-        gather_among(peers_on_hosts(), group(segment_of(segment - kLag), local()));
-      if (segment > kLag) gather_among(host_mates(), segment_of(segment - kLag - 1));
+      for (std::size_t step = 0; step < steps && step <= turn; ++step) {
+        if (turn - step >= segments_) continue;
+        for (ClusterExchange::Cut& cut : cuts[turn - step]) exchange.take_step(cut, step);
+      }
+      if (turn >= lag && turn - lag < segments_)
+        gather_among(peers_on_hosts(), group(segment_of(turn - lag), local()));
+      if (turn > lag) gather_among(host_mates(), segment_of(turn - lag - 1));
     }
     return builder_.build(kTwoLevelAllReduce.name);
   }
@@ -137,9 +146,8 @@ class TwoLevelSum {
     }
   }
 
-  /// Cuts this rank's share at every cluster's borders; each cut has one owner per cluster, and those
-  /// exchange.
-  void exchange(Interval segment, Piece source, ScratchRing& slots) {
+  /// This rank's share of a segment, cut at every cluster's borders: each cut has one owner per cluster.
+  std::vector<ClusterExchange::Cut> cuts_of(Interval segment) const {
     const Interval own = share(segment, cluster(), index());
     std::set<std::size_t> borders{own.begin, own.end};
     for (std::size_t other = 0; other < ranks_.clusters.size(); ++other) {
@@ -148,17 +156,14 @@ class TwoLevelSum {
         if (border > own.begin && border < own.end) borders.insert(border);
       }
     }
+    std::vector<ClusterExchange::Cut> cuts;
     for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
-      const Interval cut{*border, *std::next(border)};
-      std::vector<int> owners;
+      ClusterExchange::Cut cut{{*border, *std::next(border)}, {}, {}};
       for (std::size_t one = 0; one < ranks_.clusters.size(); ++one)
-        owners.push_back(owner_of(segment, one, cut.begin));
-      if (owners.size() == 2) {
-        compressed() ? swap_encoded(cut, owners, source, slots) : swap(cut, owners, source, slots);
-      } else {
-        compressed() ? ring_encoded(cut, owners, source, slots) : ring(cut, owners, source, slots);
-      }
+        cut.owners.push_back(owner_of(segment, one, *border));
+      cuts.push_back(std::move(cut));
     }
+    return cuts;
   }
 
   int owner_of(Interval segment, std::size_t cluster, std::size_t element) const {
@@ -169,111 +174,12 @@ class TwoLevelSum {
     return -1;  // unreachable: the shares cover the segment
   }
 
-  void swap(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
-    const std::size_t at = cut.begin * problem_.element_bytes;
-    const int other = owners[ranks_.cluster == 0 ? 1 : 0];
-    const Piece arrived = slots.next();
-    builder_.send(other, source + at, bytes(cut));
-    builder_.receive(other, arrived, bytes(cut));
-    // Both sides combine in the order of the clusters, so that both get the same bits.
-    if (ranks_.cluster == 0) {
-      builder_.combine(output(cut.begin), source + at, arrived, bytes(cut));
-    } else {
-      builder_.combine(output(cut.begin), arrived, source + at, bytes(cut));
-    }
-    if (problem_.average) builder_.divide(output(cut.begin), bytes(cut));
-  }
-
-  /// Exchanges among three or more clusters (also correct for one): a ring over the owners of this cut.
-  void ring(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
-    const int n = static_cast<int>(owners.size()), p = ranks_.cluster;
-    const auto shard = [&](int where) {
-      return part_of(cut, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
-    };
-    const int next = owners[static_cast<std::size_t>((p + 1) % n)];
-    const int previous = owners[static_cast<std::size_t>((p + n - 1) % n)];
-    if (n == 1) {
-      builder_.copy(output(cut.begin), source + cut.begin * problem_.element_bytes, bytes(cut));
-      if (problem_.average) builder_.divide(output(cut.begin), bytes(cut));
-      return;
-    }
-    for (int step = 0; step < n - 1; ++step) {
-      const Interval out = shard(p - step), in = shard(p - step - 1);
-      const Piece from = step == 0 ? source : Piece{Buffer::kOutput, 0};
-      builder_.send(next, from + out.begin * problem_.element_bytes, bytes(out));
-      const Piece arrived = slots.next();
-      builder_.receive(previous, arrived, bytes(in));
-      builder_.combine(output(in.begin), arrived, source + in.begin * problem_.element_bytes, bytes(in));
-      if (problem_.average && step == n - 2) builder_.divide(output(in.begin), bytes(in));
-    }
-    for (int step = 0; step < n - 1; ++step) {
-      const Interval out = shard(p + 1 - step), in = shard(p - step);
-      builder_.send(next, output(out.begin), bytes(out));
-      builder_.receive(previous, output(in.begin), bytes(in));
-    }
-  }
-
-  bool compressed() const noexcept { return compression_ != Compression::kNone; }
-  std::size_t encoded(std::size_t bytes) const noexcept {
-    return compressed() ? encoded_bytes(compression_, bytes / sizeof(float)) : bytes;
-  }
-  /// Where the residual of an element is.
-  std::optional<std::size_t> residual_of(std::size_t element) const {
-    return problem_.residual ? std::optional(element) : std::nullopt;
-  }
-
-  /// As swap(), encoded. Each side takes its own sums as the other one gets them, so that both have the same
-  /// bits.
-  void swap_encoded(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
-    const int other = owners[ranks_.cluster == 0 ? 1 : 0];
-    const Piece going = slots.next(), coming = slots.next(), sum = output(cut.begin);
-    builder_.encode(going, source + cut.begin * problem_.element_bytes, bytes(cut), residual_of(cut.begin));
-    builder_.send(other, going, encoded(bytes(cut)));
-    builder_.receive(other, coming, encoded(bytes(cut)));
-    builder_.decode(sum, ranks_.cluster == 0 ? going : coming, bytes(cut));
-    builder_.decode_add(sum, ranks_.cluster == 0 ? coming : going, sum, bytes(cut));
-    if (problem_.average) builder_.divide(sum, bytes(cut));
-  }
-
-  /// As ring(), encoded. Sums are encoded anew at each hop, and once more when they are complete; that form
-  /// goes around, and all take it, its owner too. Each owner encodes each element once.
-  void ring_encoded(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
-    const int n = static_cast<int>(owners.size()), p = ranks_.cluster;
-    const auto shard = [&](int where) {
-      return part_of(cut, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
-    };
-    const int next = owners[static_cast<std::size_t>((p + 1) % n)];
-    const int previous = owners[static_cast<std::size_t>((p + n - 1) % n)];
-    for (int step = 0; step < n - 1; ++step) {
-      const Interval out = shard(p - step), in = shard(p - step - 1);
-      const Piece from = step == 0 ? source : Piece{Buffer::kOutput, 0};
-      const Piece going = slots.next(), coming = slots.next();
-      builder_.encode(going, from + out.begin * problem_.element_bytes, bytes(out), residual_of(out.begin));
-      builder_.send(next, going, encoded(bytes(out)));
-      builder_.receive(previous, coming, encoded(bytes(in)));
-      builder_.decode_add(output(in.begin), coming, source + in.begin * problem_.element_bytes, bytes(in));
-      if (problem_.average && step == n - 2) builder_.divide(output(in.begin), bytes(in));
-    }
-    const Interval whole = shard(p + 1);
-    Piece going = slots.next();
-    builder_.encode(going, output(whole.begin), bytes(whole), residual_of(whole.begin));
-    builder_.decode(output(whole.begin), going, bytes(whole));
-    for (int step = 0; step < n - 1; ++step) {
-      const Interval out = shard(p + 1 - step), in = shard(p - step);
-      const Piece coming = slots.next();
-      builder_.send(next, going, encoded(bytes(out)));
-      builder_.receive(previous, coming, encoded(bytes(in)));
-      builder_.decode(output(in.begin), coming, bytes(in));
-      going = coming;
-    }
-  }
-
   const RankMap& ranks_;
   const Problem& problem_;
   Compression compression_;  // between clusters
   ScheduleBuilder builder_;
   std::size_t segments_ = 1;
-  std::size_t group_bytes_ = 0, share_bytes_ = 0, encoded_share_bytes_ = 0;
+  std::size_t group_bytes_ = 0, share_bytes_ = 0;
 };
 
 bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {

@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/two_level_reduce_scatter.h"
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 #include "collectives/schedule/algorithms/cluster_shares.h"
@@ -20,29 +21,19 @@ class TwoLevelScatter {
         shares_(ranks, problem, tuning),
         builder_(in_place,
                  -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * problem.element_bytes)),
+        rounds_(rounds()),
+        // What arrives in a wave leaves in the next.
         partials_(builder_, members().size() > 1 ? shares_.longest_piece() * problem.element_bytes : 0,
-                  2 * members().size()),
-        // A piece has one sum for each rank of the others, and one from each of them, at most.
+                  2 * most_of_a_wave()),
         going_(builder_, members().size() > 1 && others() > 0 ? longest_share_bytes() : 0,
-               others() + kSpareSums),
-        coming_(builder_, others() > 0 ? longest_share_bytes() : 0, others() + kSpareSums) {}
+               sums_of_a_piece() + kSpareSums),
+        coming_(builder_, others() > 0 ? longest_share_bytes() : 0, shares_from_others() + kSpareSums) {}
 
   Schedule build() {
-    std::vector<Round> rounds;
-    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
-      // What feeds the slow link comes first.
-      for (std::size_t distance = 1; distance < ranks_.clusters.size(); ++distance)
-        for (const int rank : ranks_.clusters[(cluster() + distance) % ranks_.clusters.size()])
-          rounds.push_back({piece, rank, {}});
-      rounds.push_back({piece, -1, {}});
-    }
     const std::size_t steps = members().size() - 1;
-    // A round begins while those before it go on, each one step further: so none waits behind the last step
-    // of another.
-    for (std::size_t wave = 0; wave < rounds.size() + steps; ++wave) {
-      for (std::size_t step = 0; step < steps && step <= wave; ++step)
-        if (wave - step < rounds.size()) go_on(rounds[wave - step], step);
-      if (wave >= steps) finish(rounds[wave - steps]);
+    for (std::size_t wave = 0; wave < rounds_.size() + steps; ++wave) {
+      for_each_in(wave, [&](Round& round, std::size_t step) { go_on(round, step); });
+      if (wave >= steps) finish(rounds_[wave - steps]);
     }
     return builder_.build(kTwoLevelReduceScatter.name);
   }
@@ -64,6 +55,24 @@ class TwoLevelScatter {
   const std::vector<int>& members() const { return ranks_.clusters[cluster()]; }
   std::size_t others() const { return static_cast<std::size_t>(ranks_.size) - members().size(); }
   std::size_t bytes(Interval elements) const noexcept { return elements.count() * problem_.element_bytes; }
+  /// How many sums of a piece this rank sends to other clusters, at most.
+  std::size_t sums_of_a_piece() const {
+    std::size_t most = 0;
+    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
+      std::size_t sums = 0;
+      for (int rank = 0; rank < ranks_.size; ++rank)
+        sums += shares_.share(rank, piece, cluster(), index()).count() > 0 ? 1 : 0;
+      most = std::max(most, sums);
+    }
+    return most;
+  }
+  /// How many sums of a piece this rank gets from other clusters, at most.
+  std::size_t shares_from_others() const {
+    std::size_t all = 0;
+    for (std::size_t other = 0; other < ranks_.clusters.size(); ++other)
+      all += other == cluster() ? 0 : shares_.most_shares(other);
+    return all;
+  }
   std::size_t longest_share_bytes() const noexcept {
     return shares_.longest_share() * problem_.element_bytes;
   }
@@ -81,11 +90,48 @@ class TwoLevelScatter {
     return {round.rank, shares_.share(round.rank, round.piece, cluster(), member)};
   }
 
+  std::vector<Round> rounds() const {
+    std::vector<Round> all;
+    for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
+      // What feeds the slow link comes first.
+      for (std::size_t distance = 1; distance < ranks_.clusters.size(); ++distance)
+        for (const int rank :
+             std::views::reverse(ranks_.clusters[(cluster() + distance) % ranks_.clusters.size()]))
+          all.push_back({piece, rank, {}});
+      all.push_back({piece, -1, {}});
+    }
+    return all;
+  }
+
+  /// The steps of a wave: a round begins while those before it go on, each one step further. So none waits
+  /// behind the last step of another.
+  template <typename Action>
+  void for_each_in(std::size_t wave, const Action& action) {
+    for (std::size_t step = 0; step + 1 < members().size() && step <= wave; ++step)
+      if (wave - step < rounds_.size()) action(rounds_[wave - step], step);
+  }
+  /// Whose sum arrives at this rank in that step.
+  Item coming(const Round& round, std::size_t step) const {
+    const std::size_t m = members().size();
+    return item(round, (index() + 2 * m - step - 2) % m);
+  }
+  /// How many sums arrive in one wave, at most.
+  std::size_t most_of_a_wave() {
+    std::size_t most = 0;
+    for (std::size_t wave = 0; wave < rounds_.size() + members().size(); ++wave) {
+      std::size_t sums = 0;
+      for_each_in(wave, [&](const Round& round, std::size_t step) {
+        sums += coming(round, step).elements.count() > 0 ? 1 : 0;
+      });
+      most = std::max(most, sums);
+    }
+    return most;
+  }
+
   /// One step of the ring inside the cluster.
   void go_on(Round& round, std::size_t step) {
     const std::size_t m = members().size();
-    const Item out = item(round, (index() + 2 * m - step - 1) % m),
-               in = item(round, (index() + 2 * m - step - 2) % m);
+    const Item out = item(round, (index() + 2 * m - step - 1) % m), in = coming(round, step);
     builder_.send(members()[(index() + 1) % m], step == 0 ? input(out) : round.partial, bytes(out.elements));
     if (in.elements.count() == 0) return;
     const Piece arrived = partials_.next();
@@ -122,6 +168,7 @@ class TwoLevelScatter {
   const Problem& problem_;
   ClusterShares shares_;
   ScheduleBuilder builder_;
+  std::vector<Round> rounds_;
   ScratchRing partials_, going_, coming_;
 };
 
