@@ -1,6 +1,6 @@
 // Version 15 of NCCL's interface of one-sided operations. NCCL 2.31 and 2.32 look it up. It adds flags to
-// put and get. No sources of these releases have been published; the table is as in the debugging information
-// of 2.31.2 and 2.32.3.
+// put and get. The sources of these releases have not been published; the table is as in the debugging
+// information of 2.31.2 and 2.32.3, and as in the copy of NCCL's header that aws-ofi-nccl has.
 #pragma once
 
 #include <cstddef>
