@@ -11,12 +11,12 @@ namespace {
 
 using namespace test;
 
-constexpr Duration kPatience = std::chrono::seconds(60);
+constexpr Duration kReportPatience = std::chrono::seconds(60);
 
 /// That rank's report, once `wanted` says that it is the one.
 template <typename Wanted>
 RankReport report_of(Store& store, int rank, const Wanted& wanted) {
-  const auto deadline = Deadline::after(kPatience);
+  const auto deadline = Deadline::after(kReportPatience);
   for (;;) {
     if (const auto bytes = store.try_get(report_key("comm/0", rank))) {
       RankReport report = RankReport::decode(*bytes, rank);
@@ -57,7 +57,7 @@ void run_pair(const Waits& waits, const Comes& comes) {
       communicator->barrier();
       if (rank == 0) return waits(*communicator);
       const auto store =
-          Store::connect("127.0.0.1", server.port(), kTestSecret, Deadline::after(kPatience), Log());
+          Store::connect("127.0.0.1", server.port(), kTestSecret, Deadline::after(kReportPatience), Log());
       comes(*communicator, *store);
     });
   }

@@ -74,7 +74,9 @@ TEST(OperationRing, KeepsTheLastOnesInOrder) {
     record.number = number;
     ring.start(record);
     if (number != 98) ring.complete(number);
-    if (number == 3) EXPECT_EQ(kept(3), (std::vector<std::uint64_t>{1, 2, 3}));
+    if (number == 3) {
+      EXPECT_EQ(kept(3), (std::vector<std::uint64_t>{1, 2, 3}));
+    }
   }
   ring.complete(1);  // of which nothing is left
   const auto last = kept(100);
