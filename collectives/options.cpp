@@ -54,13 +54,21 @@ Duration deadline_from(double seconds, std::string_view setting) {
   return from_seconds(seconds);
 }
 
+Duration stuck_after_from(double seconds, std::string_view setting) {
+  return seconds == 0 ? Duration::zero() : deadline_from(seconds, setting);
+}
+
+transport::Secret secret_from_environment() {
+  const std::string secret = kSecretParameter.text();
+  return secret.empty() ? transport::Secret() : transport::Secret::from_text(secret);
+}
+
 Options Options::from_environment() {
   const Identity identity = Identity::from_environment();
   Options options = settings_from_environment();
   options.identity = identity;
-  const std::string secret = kSecretParameter.text();
-  options.make_secret = secret.empty();
-  if (!options.make_secret) options.secret = transport::Secret::from_text(secret);
+  options.make_secret = kSecretParameter.text().empty();
+  options.secret = secret_from_environment();
   if (options.make_secret && identity.size > 1 && identity.rank == 0 && !is_loopback(identity.address)) {
     options.log.warning(
         "{} is not set. Connections between ranks are authenticated by a random secret of this job, but the "
@@ -77,6 +85,7 @@ Options Options::settings_from_environment() {
   options.log = log_from_environment();
   compute::instruction_set();  // refuses a wrong choice here, and not in the middle of a reduction
   options.deadline = deadline_from(kDeadlineParameter.seconds(), kDeadlineParameter.name);
+  options.stuck_after = stuck_after_from(kStuckAfterParameter.seconds(), kStuckAfterParameter.name);
   options.routing = routing_from_name(kRoutingParameter.choice(), kRoutingParameter.name);
   options.progress = progress_from_name(kProgressParameter.choice(), kProgressParameter.name);
   options.algorithm = kAlgorithmParameter.choice();

@@ -30,6 +30,8 @@ std::string_view routing_name(Routing routing) noexcept;
 Routing routing_from_name(std::string_view name, std::string_view setting);
 /// Throws kInvalidUsage naming `setting` where these are not seconds that a deadline can have.
 Duration deadline_from(double seconds, std::string_view setting);
+/// The same, where 0 stands for never.
+Duration stuck_after_from(double seconds, std::string_view setting);
 
 /// Who makes progress with what was started. (TOMBOLO_PROGRESS)
 enum class Progress {
@@ -40,12 +42,18 @@ enum class Progress {
 /// Throws kInvalidUsage naming `setting`, where the name came from.
 Progress progress_from_name(std::string_view name, std::string_view setting);
 
+/// What opens the store of a job whose ranks have this environment. (TOMBOLO_SECRET)
+transport::Secret secret_from_environment();
+
 struct Options {
   Identity identity;
   transport::Secret secret;
   transport::RouterOptions router;  ///< host, policy, limits, clock; its secret is overwritten
   Routing routing = Routing::kPerPeer;
   Progress progress = Progress::kCaller;
+  /// How long nothing may move in a wait before the rank says in the log and in the store what it waits for;
+  /// 0: never. (TOMBOLO_STUCK_AFTER)
+  Duration stuck_after{};
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;

@@ -35,6 +35,10 @@ const Parameter kDeadlineParameter{
     "TOMBOLO_DEADLINE", ParameterType::kSeconds, "60",
     "Seconds that set-up may take, and that any wait may last without progress "
     "before it fails and names who was waited for."};
+const Parameter kStuckAfterParameter{
+    "TOMBOLO_STUCK_AFTER", ParameterType::kSeconds, "30",
+    "Seconds that nothing may move in a wait before the rank says in its log, and in the job's store for "
+    "`tombolo stuck`, what it waits for, and goes on waiting; 0: never."};
 const Parameter kRoutingParameter{
     "TOMBOLO_ROUTING", ParameterType::kChoice, "per-peer",
     "How the transport to a peer is chosen: the best that the two ends share, or "
@@ -80,9 +84,9 @@ const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
-      &kSecretParameter,      &kDeadlineParameter,  &kRoutingParameter, &kAlgorithmParameter,
-      &kCompressionParameter, &kProgressParameter,  &kPortParameter,    &kAddressParameter,
-      &kSegmentParameter,     &kHostLimitParameter, &kDiscoverParameter};
+      &kSecretParameter,    &kDeadlineParameter,    &kStuckAfterParameter, &kRoutingParameter,
+      &kAlgorithmParameter, &kCompressionParameter, &kProgressParameter,   &kPortParameter,
+      &kAddressParameter,   &kSegmentParameter,     &kHostLimitParameter,  &kDiscoverParameter};
   return all;
 }
 

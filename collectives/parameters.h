@@ -8,6 +8,7 @@ namespace tombolo::collectives {
 
 extern const Parameter kSecretParameter;
 extern const Parameter kDeadlineParameter;
+extern const Parameter kStuckAfterParameter;
 extern const Parameter kRoutingParameter;
 extern const Parameter kAlgorithmParameter;
 extern const Parameter kProgressParameter;

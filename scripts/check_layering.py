@@ -33,12 +33,12 @@ UNKNOWN = {
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
-    "collectives": ["rendezvous", "data", "schedule", "host", "discovery", "engine", "c_api", "testing"],
+    "collectives": ["rendezvous", "data", "schedule", "host", "discovery", "stuck", "engine", "c_api", "testing"],
     "net_plugin": ["abi", "gpu", "devices", "tuner", "comms", "profiler", "rma", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse", "testing"],
-    "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
+    "tools": ["process", "cli", "emulation", "launch", "reports", "stuck", "doctor", "demo", "commands"],
     "transport/tcp": ["path", "stream", "lifecycle", "."],
     "tests/simulation": ["pretended", "plans", "world", "checks", "runs"],
 }

@@ -59,6 +59,12 @@ std::optional<Channels::Failure> Channels::failure() const {
   return std::nullopt;
 }
 
+void Channels::append_waits(std::size_t channel, std::vector<ReportedWait>& waits,
+                            std::uint64_t number) const {
+  channels_[channel].executor.append_waits(waits, number,
+                                           static_cast<std::int64_t>(kChannelTraffic[channel]));
+}
+
 std::optional<Channels::Awaited> Channels::awaited(Ticket ticket) const noexcept {
   const Executor& executor = channels_[ticket.channel].executor;
   const int peer = executor.awaited_peer();

@@ -54,6 +54,8 @@ class Channels {
   };
   /// Whose message that collective's channel awaits; nothing where none is, or its connection has failed.
   std::optional<Awaited> awaited(Ticket ticket) const noexcept;
+  /// All that the collective awaits that a channel carries out, which is `number`; peers are ranks here.
+  void append_waits(std::size_t channel, std::vector<ReportedWait>& waits, std::uint64_t number) const;
 
  private:
   struct Channel {

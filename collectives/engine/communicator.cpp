@@ -25,6 +25,7 @@ Work Communicator::start_send(const void* data, std::size_t bytes, int peer) {
   if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "send: the buffer is null");
   const Work work =
       state_->messages->start(true, static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer);
+  state_->polls_moved = true;
   state_->poll([] { return false; });  // sends at once what the connection takes
   return work;
 }
@@ -35,6 +36,7 @@ Work Communicator::start_receive(void* data, std::size_t bytes, int peer) {
   state_->check_peer(peer, "receive");
   if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "receive: the buffer is null");
   const Work work = state_->messages->start(false, static_cast<std::byte*>(data), bytes, peer);
+  state_->polls_moved = true;
   state_->poll([] { return false; });
   return work;
 }
@@ -70,6 +72,7 @@ void Communicator::State::redeem(Work work) {
   if (work.kind == WorkKind::kMessage) return messages->redeem(work);
   // A callback that is due is made before the Work is gone.
   call_back(nullptr);
+  operations_kept.complete(collectives.at(work).started.number);
   collectives.redeem(work);
 }
 

@@ -86,11 +86,6 @@ Compression compression_of(const CollectiveCall& call, Compression otherwise) {
   return *call.compression;
 }
 
-bool is_rooted(Collective collective) noexcept {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
 /// Whether one of its buffers holds a part of each rank.
 bool has_parts(Collective collective) noexcept {
   switch (collective) {
@@ -109,10 +104,17 @@ bool has_parts(Collective collective) noexcept {
   return false;
 }
 
-bool is_reduction(Collective collective) noexcept {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
-}
+/// Says for its lifetime which collective a call waits for.
+class WaitedFor {
+ public:
+  WaitedFor(const StartedCollective*& at, const StartedCollective& started) : at_(at) { at_ = &started; }
+  ~WaitedFor() { at_ = nullptr; }
+  WaitedFor(const WaitedFor&) = delete;
+  WaitedFor& operator=(const WaitedFor&) = delete;
+
+ private:
+  const StartedCollective*& at_;
+};
 
 }  // namespace
 
@@ -252,6 +254,7 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
 
 StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
   StartedCollective made{call, check(call), ++operations, StartedCollective::Way::kDone, {}};
+  note_start(made.number, call);
   if (!mesh) {
     run_alone(call, made.key);
   } else if (host && goes_through_host_memory(made.key)) {
@@ -290,17 +293,20 @@ void Communicator::State::run(const CollectiveCall& call) {
   const ScheduleKey key = check(call);
   const std::uint64_t number = ++operations;
   if (!mesh) return run_alone(call, key);
+  note_start(number, call);
   StartedCollective::Way way = StartedCollective::Way::kMessages;
   Channels::Ticket ticket;
   if (host && goes_through_host_memory(key)) {
     way = StartedCollective::Way::kHostMemory;
     ticket.number = start_in_host_memory(call, key);
-    if (spin_in_host_memory(ticket.number)) return;
+    if (spin_in_host_memory(ticket.number)) return operations_kept.complete(number);
   } else {
     ticket = start_by_messages(call, key, 0);
   }
   const StartedCollective started{call, key, number, way, ticket};
+  const WaitedFor waiting(waited_for, started);
   wait_until([&] { return done(started); }, [&] { return describe_wait(started); });
+  operations_kept.complete(number);
 }
 
 void Communicator::run(const CollectiveCall& call) {
@@ -315,6 +321,7 @@ Work Communicator::start(const CollectiveCall& call) {
   const StartedCollective made = state_->start(call, state_->collectives_started % Channels::kCount);
   ++state_->collectives_started;
   const Work work = state_->collectives.add({made, {}});
+  state_->polls_moved = true;
   state_->poll([] { return false; });  // sends at once what the connections take
   return work;
 }

@@ -305,8 +305,14 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
     port = state->server->port();
     address = state->server->own_address();
   }
+  const std::string address_of_store = address;
   state->rendezvous = {options.store ? options.store : store_at(std::move(address), port, options.secret),
                        identity.address, port, "comm/0", options.router.clock};
+  if (identity.size > 1 && options.stuck_after > Duration::zero()) {
+    state->stuck_reporter = std::make_shared<StuckReporter>(
+        state->rendezvous, identity.rank, options.router.host.name, options.stuck_after, options.log);
+    if (!options.store) state->stuck_reporter->publish_note(address_of_store, options.secret, identity.size);
+  }
   state->set_up();
   return std::make_unique<Communicator>(std::move(state));
 }

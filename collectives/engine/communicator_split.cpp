@@ -138,6 +138,8 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
   child->rendezvous = at;
   child->server = parent.server;
   child->router = parent.router;
+  child->stuck_reporter = parent.stuck_reporter;
+  for (const int each : ranks) child->ranks_of_job.push_back(parent.job_rank(each));
   child->options.discover = false;  // the whole has, or could not
   if (!parent.islands.empty()) {
     for (const int each : ranks) child->islands.push_back(parent.islands[static_cast<std::size_t>(each)]);

@@ -16,9 +16,11 @@
 #include "collectives/engine/point_to_point.h"
 #include "collectives/engine/progress_thread.h"
 #include "collectives/engine/started_collective.h"
+#include "collectives/engine/stuck_reporter.h"
 #include "collectives/engine/work_table.h"
 #include "collectives/host/host_collective.h"
 #include "collectives/schedule/algorithm.h"
+#include "collectives/stuck/operation_ring.h"
 
 namespace tombolo::collectives {
 
@@ -65,6 +67,18 @@ struct Communicator::State {
   bool spin_in_host_memory(std::uint64_t number);
   /// For errors: the call, and whom it waits for.
   std::string describe_wait(const StartedCollective& started) const;
+  // --- what it says of itself where it waits in vain
+  void note_start(std::uint64_t number, const CollectiveCall& call) noexcept;
+  /// The rank of the job that is `rank` here.
+  std::int64_t job_rank(int rank) const;
+  std::vector<ReportedOperation> reported_operations(TimePoint now);
+  /// Marks those of `told` that wait behind another.
+  std::vector<ReportedWait> reported_waits(std::vector<ReportedOperation>& told);
+  std::vector<ReportedLink> reported_links() const;
+  /// Tells it where something was started and nothing has moved since `idle_since` for as long as the
+  /// options say.
+  void tell_if_stuck(TimePoint idle_since, const std::function<std::string()>& what);
+  void no_longer_stuck() noexcept;
   /// Calls those callbacks that are due. `failure` where the communicator has failed: all are then.
   void call_back(const Error* failure) noexcept;
   /// Whether the call goes through the host's memory. Waits until it is clear whether that can be had.
@@ -142,12 +156,18 @@ struct Communicator::State {
   Duration idle_patience{};  ///< of a wait in which nothing moves; options.deadline but in split()
   std::uint64_t operations = 0;
   std::uint64_t polls = 0;           ///< calls of poll()
-  bool polls_moved = false;          ///< since one of them last looked at the clock
+  bool polls_moved = false;          ///< or something was started, since one of them last looked at the clock
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0, shrinks = 0;
   std::string_view last_algorithm = "none";
   std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
+
+  OperationRing operations_kept;
+  const StartedCollective* waited_for = nullptr;  ///< by run()
+  std::shared_ptr<StuckReporter> stuck_reporter;  ///< shared as `router`; null: nothing is told
+  std::optional<TimePoint> stuck_told_at;         ///< of the present wait
+  std::vector<std::int64_t> ranks_of_job;         ///< by rank; empty: the same
 };
 
 /// A call on a communicator, from its beginning to its end.

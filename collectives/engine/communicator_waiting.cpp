@@ -56,11 +56,13 @@ bool Communicator::State::turn() {
   if (host_calls) moved |= host_calls->progress();
   if (!messages->idle()) moved |= messages->progress();
   if (callbacks > 0) call_back(nullptr);
+  if (moved && stuck_told_at) no_longer_stuck();
   return moved;
 }
 
 void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
   record_failure(cause, text);
+  if (stuck_told_at) no_longer_stuck();
   channels->clear();
   if (host) {
     host_calls->clear();
@@ -137,6 +139,7 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
 
 Duration Communicator::State::check_other_ranks(TimePoint idle_since,
                                                 const std::function<std::string()>& what) {
+  tell_if_stuck(idle_since, what);
   const auto news = signal->check();
   const auto gone = gone_before_connecting();
   if (news == AbortSignal::News::kNone && !gone) {

@@ -210,6 +210,25 @@ int Executor::awaited_peer() const noexcept {
   return peer;
 }
 
+void Executor::append_waits(std::vector<ReportedWait>& waits, std::uint64_t number,
+                            std::int64_t channel) const {
+  for (const State& state : states_) {
+    if (state.sends.finished() && state.receives.finished()) continue;
+    for (const bool sending : {false, true}) {
+      const Queue& queue = sending ? state.sends : state.receives;
+      const bool connecting = state.connection == nullptr && !queue.finished();
+      if (!connecting && queue.done == queue.posted) continue;
+      waits.push_back({number, state.peer,
+                       connecting ? WaitKind::kConnect
+                       : sending  ? WaitKind::kSend
+                                  : WaitKind::kReceive,
+                       channel, queue.done, queue.steps->size(),
+                       task_.schedule->steps[(*queue.steps)[queue.done]].bytes});
+      if (connecting) break;
+    }
+  }
+}
+
 bool Executor::awaits_arrival() const noexcept {
   for (const State& state : states_) {
     if (state.receives.done < state.receives.posted) return true;

@@ -13,6 +13,7 @@
 
 #include "collectives/data/data_type.h"
 #include "collectives/schedule/schedule.h"
+#include "collectives/stuck/rank_report.h"
 #include "transport/transport.h"
 
 namespace tombolo::collectives {
@@ -58,6 +59,8 @@ class Executor {
   /// A peer whose message is awaited: the one to name when nothing comes.
   int awaited_peer() const noexcept;
   bool awaits_arrival() const noexcept;
+  /// What is awaited of each peer, as collective `number` of that channel.
+  void append_waits(std::vector<ReportedWait>& waits, std::uint64_t number, std::int64_t channel) const;
 
  private:
   /// Messages under way per peer and direction. Eight segments keep a pipeline busy; more only hold memory.

@@ -116,6 +116,22 @@ bool PointToPoint::progress_connections() noexcept {
   return moved;
 }
 
+void PointToPoint::append_waits(std::vector<ReportedWait>& waits) const {
+  for (const auto& [peer, queues] : queues_) {
+    const bool connected = peer == rank_ || mesh_->find(Traffic::kPointToPoint, peer) != nullptr;
+    for (const bool sending : {false, true}) {
+      const auto& pending = (sending ? queues.sends : queues.receives).operations;
+      if (pending.empty()) continue;
+      waits.push_back({0, peer,
+                       !connected ? WaitKind::kConnect
+                       : sending  ? WaitKind::kSend
+                                  : WaitKind::kReceive,
+                       static_cast<std::int64_t>(Traffic::kPointToPoint), 0, pending.size(),
+                       operations_.at_index(pending.front()).bytes});
+    }
+  }
+}
+
 void PointToPoint::append_wait_handles(std::vector<pollfd>& handles) const {
   for (const auto& [peer, queues] : queues_) {
     if (peer == rank_) continue;

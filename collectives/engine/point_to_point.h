@@ -11,6 +11,7 @@
 
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/work_table.h"
+#include "collectives/stuck/rank_report.h"
 
 namespace tombolo::collectives {
 
@@ -38,6 +39,8 @@ class PointToPoint {
   bool progress();
   bool progress_connections() noexcept;
   void append_wait_handles(std::vector<pollfd>& handles) const;
+  /// The oldest message in each direction with each peer.
+  void append_waits(std::vector<ReportedWait>& waits) const;
   void clear() noexcept { queues_.clear(); }
 
   struct Failure {

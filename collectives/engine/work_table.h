@@ -43,6 +43,7 @@ class WorkTable {
   Operation& at(Work work) { return const_cast<Operation&>(std::as_const(*this).at(work)); }
   /// The operation with that Work's index, which has not been redeemed.
   Operation& at_index(std::uint32_t index) { return slots_[index].operation; }
+  const Operation& at_index(std::uint32_t index) const { return slots_[index].operation; }
   /// Throws as at() does.
   void redeem(Work work) {
     at(work) = Operation();

@@ -38,6 +38,18 @@ constexpr std::string_view collective_name(Collective collective) noexcept {
   return kNames[static_cast<std::size_t>(collective)];
 }
 
+/// Whether one rank gives, or gets, what all others get or give.
+constexpr bool is_rooted(Collective collective) noexcept {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+/// Whether it combines the ranks' values.
+constexpr bool is_reduction(Collective collective) noexcept {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
 /// Where each rank's part lies in a buffer that holds the parts of all, by rank, in elements.
 struct Parts {
   std::vector<std::size_t> counts, offsets;
