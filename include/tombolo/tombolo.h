@@ -103,7 +103,8 @@ typedef enum {
   tomboloMax = 2,
   tomboloMin = 3,
   tomboloAvg = 4,
-  tomboloNumOps = 5
+  tomboloNumOps = 5,
+  tomboloMaxRedOp = INT_MAX /**< those that tomboloRedOpCreatePreMulSum makes lie between */
 } tomboloRedOp_t;
 
 /** In a tomboloConfig_t: the environment decides. */
@@ -207,6 +208,22 @@ TOMBOLO_API tomboloResult_t tomboloCommUserRank(tomboloComm_t comm, int* rank);
 TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name);
 /** @} */
 
+/** @name Operators with a factor
+ * @{ */
+/** Makes an operator for tomboloAllReduce, tomboloReduce and tomboloReduceScatter, and their other forms, on
+ * `comm` and elements of that type: the caller's elements are multiplied by `*scalar`, then summed. Each rank
+ * has a factor of its own, and may pass tomboloSum in its place. `scalar` is one element of that type in host
+ * memory, at any alignment, and is read during the call only. A product is rounded to the type once, before
+ * it is added to anything, and integers wrap around, so that the result has the same bits whatever the
+ * algorithm multiplies where. Not collective. */
+TOMBOLO_API tomboloResult_t tomboloRedOpCreatePreMulSum(tomboloRedOp_t* op, const void* scalar,
+                                                        tomboloDataType_t datatype, tomboloComm_t comm);
+/** Ends an operator that tomboloRedOpCreatePreMulSum made on `comm`, as the end of `comm` does. Calls that
+ * were started or recorded with it keep its factor. Any other operator, and its use afterwards or on another
+ * communicator, is tomboloInvalidArgument; numbers are never used again. */
+TOMBOLO_API tomboloResult_t tomboloRedOpDestroy(tomboloRedOp_t op, tomboloComm_t comm);
+/** @} */
+
 /** @name Collectives
  * Counts are elements. Buffers must not overlap, except in place as each function says. All ranks get the
  * same bits, and get them again for the same ranks, clusters and input.
@@ -224,10 +241,11 @@ typedef enum {
       2 /**< a quarter; off by 1/254 of the largest magnitude of its 256 values at most */
 } tomboloCompression_t;
 
-/** tomboloAllReduce of floats by tomboloSum or tomboloAvg, with what goes between clusters encoded, the same
- * on every rank; TOMBOLO_COMPRESSION does it for all of them. Inside clusters nothing is, nor in small
- * vectors or where all ranks are in one cluster. The result has the same bits on every rank. Each sum of a
- * cluster is encoded once between two clusters, and with n clusters a sum on its way n times at most.
+/** tomboloAllReduce of floats by tomboloSum, tomboloAvg or a sum with factors, with what goes between
+ * clusters encoded, the same on every rank; TOMBOLO_COMPRESSION does it for all of them. Inside clusters
+ * nothing is, nor in small vectors or where all ranks are in one cluster. The result has the same bits on
+ * every rank. Each sum of a cluster is encoded once between two clusters, and with n clusters a sum on its
+ * way n times at most.
  *
  * residual: null, or `count` floats of this rank that begin as zeros and are passed again with every call for
  * the same vector: what an encoding loses is kept there and added to the next (error feedback). It belongs to

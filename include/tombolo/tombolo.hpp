@@ -522,6 +522,29 @@ class Communicator {
   tomboloComm_t handle_ = nullptr;
 };
 
+/// Owns an operator that multiplies the caller's elements by a factor and sums, by
+/// tomboloRedOpCreatePreMulSum; usable wherever an operator is. It may outlive its communicator, but not
+/// serve another one.
+class PreMulSum {
+ public:
+  template <typename T>
+  PreMulSum(T factor, const Communicator& communicator)
+      : PreMulSum(&factor, DataTypeOf<T>::value, communicator) {}
+  PreMulSum(const void* factor, tomboloDataType_t type, const Communicator& communicator)
+      : communicator_(communicator.get()) {
+    check(tomboloRedOpCreatePreMulSum(&op_, factor, type, communicator_));
+  }
+  ~PreMulSum() { tomboloRedOpDestroy(op_, communicator_); }
+  PreMulSum(const PreMulSum&) = delete;
+  PreMulSum& operator=(const PreMulSum&) = delete;
+
+  operator tomboloRedOp_t() const noexcept { return op_; }
+
+ private:
+  tomboloComm_t communicator_ = nullptr;
+  tomboloRedOp_t op_ = tomboloSum;
+};
+
 /// Starts a store and returns its id, by tomboloGetUniqueId.
 inline tomboloUniqueId make_unique_id() {
   tomboloUniqueId id;

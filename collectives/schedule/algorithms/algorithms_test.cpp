@@ -71,7 +71,11 @@ void for_each_algorithm(Collective collective, const std::function<void(const Al
 TEST(Algorithms, AllReduceSums) {
   for_each_algorithm(Collective::kAllReduce, [](const Algorithm& algorithm) {
     for_each_case([&](const Case& one, std::uint32_t seed) {
-      simulate_all_reduce(algorithm.build, one.maps, one.problem, one.tuning, one.in_place, seed);
+      for (const bool premultiplied : {false, true}) {
+        Problem problem = one.problem;
+        problem.premultiplied = premultiplied;
+        simulate_all_reduce(algorithm.build, one.maps, problem, one.tuning, one.in_place, seed);
+      }
     });
   });
 }
@@ -85,6 +89,7 @@ TEST(Algorithms, TwoLevelCompressesBetweenClustersAlone) {
         Problem problem = one.problem;
         problem.compression = compression;
         problem.residual = feedback;
+        problem.premultiplied = seed % 2 == 0;
         const std::size_t n = one.maps.size(), count = problem.count;
         std::vector<SimulatedRank> ranks;
         for (const RankMap& map : one.maps) {
@@ -99,7 +104,7 @@ TEST(Algorithms, TwoLevelCompressesBetweenClustersAlone) {
         }
         ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
         simulation.run();
-        const Vector expected = reference_sum(n, count, problem.average);
+        const Vector expected = reference_sum(n, count, problem.average, problem.premultiplied);
         const auto divisor = problem.average ? static_cast<float>(n) : 1.0F;
         for (const RankMap& map : one.maps)
           ASSERT_EQ(simulation.output(map.rank), simulation.output(0)) << map.rank;
@@ -110,7 +115,8 @@ TEST(Algorithms, TwoLevelCompressesBetweenClustersAlone) {
             continue;
           }
           // Inputs are below 97; at most as many encodings as clusters, each of a sum of at most n inputs.
-          const float most = 97.0F * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
+          const float largest = problem.premultiplied ? 97.0F * 4 : 97.0F;
+          const float most = largest * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
           ASSERT_NEAR(got, expected[i], most / (compression == Compression::kInt8 ? 254 : 256) * 1.001F) << i;
           if (!feedback) continue;
           // What was lost on the way (before the average's division, the last encoding after it) is kept.
@@ -160,10 +166,12 @@ TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
   for_each_algorithm(Collective::kReduceScatter, [](const Algorithm& algorithm) {
     for_each_case([&](const Case& one, std::uint32_t seed) {
       const std::size_t n = one.maps.size(), count = one.problem.count;
+      Problem problem = one.problem;
+      problem.premultiplied = seed % 2 == 0;
       std::vector<SimulatedRank> ranks;
       for (const RankMap& map : one.maps) {
         SimulatedRank rank;
-        rank.schedule = algorithm.build(map, one.problem, one.tuning, one.in_place);
+        rank.schedule = algorithm.build(map, problem, one.tuning, one.in_place);
         rank.in_place = one.in_place;
         rank.input_in_output = -static_cast<std::ptrdiff_t>(count) * map.rank;
         const Vector data = input_of(n * count, map.rank);
@@ -173,7 +181,7 @@ TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
       }
       ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
       simulation.run();
-      const Vector sum = reference_sum(n, n * count, one.problem.average);
+      const Vector sum = reference_sum(n, n * count, problem.average, problem.premultiplied);
       for (const RankMap& map : one.maps) {
         const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(map.rank) * count);
         const Vector expected(sum.begin() + begin, sum.begin() + begin + static_cast<std::ptrdiff_t>(count));
@@ -220,11 +228,13 @@ TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {
     for_each_algorithm(collective, [&](const Algorithm& algorithm) {
       for_each_case([&](const Case& one, std::uint32_t seed) {
         const std::size_t n = one.maps.size(), count = one.problem.count;
+        Problem problem = one.problem;
+        problem.premultiplied = reducing && seed % 2 == 0;
         std::vector<SimulatedRank> ranks;
         for (const RankMap& map : one.maps) {
           SimulatedRank rank;
           const bool in_place = one.in_place && map.rank == one.problem.root;
-          rank.schedule = algorithm.build(map, one.problem, one.tuning, in_place);
+          rank.schedule = algorithm.build(map, problem, one.tuning, in_place);
           rank.in_place = in_place;
           const Vector data = input_of(count, map.rank);
           rank.output = in_place ? data : Vector(count, -1);
@@ -234,8 +244,8 @@ TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {
         ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
         simulation.run();
         for (const RankMap& map : one.maps) {
-          Vector expected =
-              reducing ? reference_sum(n, count, one.problem.average) : input_of(count, one.problem.root);
+          Vector expected = reducing ? reference_sum(n, count, problem.average, problem.premultiplied)
+                                     : input_of(count, one.problem.root);
           if (reducing && map.rank != one.problem.root) expected = Vector(count, -1);
           ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
         }
