@@ -28,6 +28,9 @@ enum class Phase : std::uint8_t {
   kFailed,     ///< State::failure says why; every operation throws it
 };
 
+/// Where a communicator with these options meets.
+Rendezvous rendezvous_of(const Options& options);
+
 struct Communicator::State {
   explicit State(Options given);
   ~State();
@@ -146,6 +149,7 @@ struct Communicator::State {
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0, shrinks = 0;
+  bool may_discover = true;  ///< not where ranks are those of another communicator, which has, or could not
   std::string_view last_algorithm = "none";
   std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
 };

@@ -46,8 +46,9 @@
 extern "C" {
 #endif
 
-/** Handle of one rank's member of a group of ranks: made by the tomboloCommInit functions and
- * tomboloCommSplit, freed by tomboloCommDestroy. Handles are never used again for another communicator. */
+/** Handle of one rank's member of a group of ranks: made by the tomboloCommInit functions, tomboloCommSplit,
+ * tomboloCommShrink and tomboloCommGrow, freed by tomboloCommDestroy. Handles are never used again for
+ * another communicator. */
 typedef struct tomboloComm* tomboloComm_t;
 #define TOMBOLO_COMM_NULL NULL
 
@@ -186,6 +187,19 @@ TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int 
  * called tomboloGetUniqueId - must be alive. */
 TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
                                               int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
+/** Opens a store in this process for ranks that are to join `comm`, and describes it, as tomboloGetUniqueId
+ * does. One member calls it, hands the id to the new ranks and passes it to tomboloCommGrow. An id serves one
+ * growth. The store ends with `comm` and the communicator that came of it. Not collective. */
+TOMBOLO_API tomboloResult_t tomboloCommGetUniqueId(tomboloComm_t comm, tomboloUniqueId* id);
+/** Makes a communicator of the members of `comm`, which keep their ranks, and of new ranks, from the count of
+ * `comm` to nranks - 1. Collective over all of them. Members pass comm, rank = -1, config = null (they keep
+ * their settings), and id = null but for the one that called tomboloCommGetUniqueId. New ranks pass comm =
+ * null, the id, their rank, and settings as for tomboloCommInitRankConfig. Where a new rank has not come by
+ * the deadline every member fails with tomboloTimeout, and tomboloGetLastError names it. Whether it fails or
+ * not, comm stays as usable as it was. The process that made the id keeps the store of *newcomm; that of
+ * comm is not needed. */
+TOMBOLO_API tomboloResult_t tomboloCommGrow(tomboloComm_t comm, int nranks, const tomboloUniqueId* id,
+                                            int rank, tomboloComm_t* newcomm, const tomboloConfig_t* config);
 /** Ends the use of a communicator: tells the other ranks, and waits up to 5 s until they have said the same.
  * Afterwards only queries and tomboloCommDestroy are possible; any other call, a second finalize included, is
  * tomboloInvalidUsage. */

@@ -212,6 +212,25 @@ class Communicator {
         tomboloCommShrink(handle_, excluded.data(), static_cast<int>(excluded.size()), &made.handle_, flags));
     return made;
   }
+  /// By tomboloCommGetUniqueId: hand it to the ranks that are to join, and to grow().
+  tomboloUniqueId unique_id() const {
+    tomboloUniqueId id;
+    check(tomboloCommGetUniqueId(handle_, &id));
+    return id;
+  }
+  /// Makes a communicator by tomboloCommGrow on its members, one of which gives the id.
+  Communicator grow(int ranks, const tomboloUniqueId* id = nullptr) const {
+    Communicator made;
+    check(tomboloCommGrow(handle_, ranks, id, -1, &made.handle_, nullptr));
+    return made;
+  }
+  /// Makes a communicator by tomboloCommGrow on a new rank.
+  static Communicator join(int ranks, const tomboloUniqueId& id, int rank,
+                           const tomboloConfig_t& config = default_config()) {
+    Communicator made;
+    check(tomboloCommGrow(nullptr, ranks, &id, rank, &made.handle_, &config));
+    return made;
+  }
   void finalize() const { check(tomboloCommFinalize(handle_)); }
   void abort() const { check(tomboloCommAbort(handle_)); }
 
