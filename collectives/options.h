@@ -69,6 +69,7 @@ struct Options {
   /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0
   /// starts none.
   bool store_elsewhere = false;
+  std::string store_prefix = "comm/0";  ///< of the keys by which the communicator's ranks meet in the store
   /// Where this process reaches the store, if not at identity.address.
   std::string store_reach;
   /// Set where the store is reached in another way than over the network: rank 0 starts none then.

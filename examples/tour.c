@@ -96,6 +96,40 @@ static void two_halves(tomboloComm_t comm, int rank) {
   check(tomboloCommDestroy(half));
 }
 
+/* Each rank's elements count as often as its rank says. */
+static void weighted(tomboloComm_t comm, int rank, int ranks) {
+  tomboloRedOp_t times_rank = tomboloSum;
+  float weight = (float)rank, one = 1;
+  check(tomboloRedOpCreatePreMulSum(&times_rank, &weight, tomboloFloat32, comm));
+  check(tomboloAllReduce(&one, &one, 1, tomboloFloat32, times_rank, comm));
+  check(tomboloRedOpDestroy(times_rank, comm));
+  expect(one == (float)(ranks * (ranks - 1) / 2), "a sum with weights");
+}
+
+/* The last rank is left out, and comes again as a new one. `comm` is only the way by which it gets the id. */
+static void smaller_and_larger(tomboloComm_t comm, int rank, int ranks) {
+  const int last = ranks - 1;
+  tomboloComm_t left = TOMBOLO_COMM_NULL, grown = TOMBOLO_COMM_NULL;
+  tomboloUniqueId id;
+  if (ranks == 1) return;
+  if (rank != last) {
+    check(tomboloCommShrink(comm, &last, 1, &left, TOMBOLO_SHRINK_DEFAULT));
+    if (rank == 0) {
+      check(tomboloCommGetUniqueId(left, &id));
+      check(tomboloSend(&id, sizeof(id), tomboloInt8, last, comm));
+    }
+    check(tomboloCommGrow(left, ranks, rank == 0 ? &id : NULL, -1, &grown, NULL));
+  } else {
+    check(tomboloRecv(&id, sizeof(id), tomboloInt8, 0, comm));
+    check(tomboloCommGrow(TOMBOLO_COMM_NULL, ranks, &id, last, &grown, NULL));
+  }
+  int sum = 1;
+  check(tomboloAllReduce(&sum, &sum, 1, tomboloInt32, tomboloSum, grown));
+  expect(sum == ranks, "a sum among all");
+  check(tomboloCommDestroy(grown));
+  check(tomboloCommDestroy(left));
+}
+
 /* A communicator of one rank, by a unique id and with settings of its own. */
 static void alone(void) {
   tomboloUniqueId id;
@@ -133,6 +167,8 @@ int main(void) {
   around_the_ring(comm, rank, ranks);
   meanwhile(comm, ranks);
   two_halves(comm, rank);
+  weighted(comm, rank, ranks);
+  smaller_and_larger(comm, rank, ranks);
   alone();
 
   check(tomboloCommFinalize(comm));

@@ -10,6 +10,9 @@
 
 namespace tombolo::bench {
 
+/// Stands for an operator that each rank makes with a factor of its own, as in nccl-tests ("mulsum").
+inline constexpr tomboloRedOp_t kMulSum = tomboloNumOps;
+
 /// The elements of a rank's buffers at one size, as nccl-tests lays them out.
 struct Shape {
   std::size_t count;    ///< the argument of the call, and the table's "count"

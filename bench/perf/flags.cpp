@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/perf/collective.h"
 #include "bench/perf/exit_codes.h"
 
 namespace tombolo::bench {
@@ -23,12 +24,9 @@ constexpr Names<tomboloDataType_t> kTypes[] = {
     {tomboloInt64, "int64"},       {tomboloUint64, "uint64"},    {tomboloFloat16, "half"},
     {tomboloFloat32, "float"},     {tomboloFloat64, "double"},   {tomboloBfloat16, "bfloat16"},
     {tomboloFloat8e4m3, "f8e4m3"}, {tomboloFloat8e5m2, "f8e5m2"}};
-constexpr Names<tomboloRedOp_t> kOps[] = {{tomboloSum, "sum"},
-                                          {tomboloProd, "prod"},
-                                          {tomboloMax, "max"},
-                                          {tomboloMin, "min"},
-                                          {tomboloAvg, "avg"}};
-static_assert(std::size(kOps) == tomboloNumOps);
+constexpr Names<tomboloRedOp_t> kOps[] = {{tomboloSum, "sum"}, {tomboloProd, "prod"}, {tomboloMax, "max"},
+                                          {tomboloMin, "min"}, {tomboloAvg, "avg"},   {kMulSum, "mulsum"}};
+static_assert(std::size(kOps) == tomboloNumOps + 1);
 
 /// A flag of nccl-tests that does not apply to host memory: only its value for "off" is accepted.
 struct Refused {
@@ -221,7 +219,8 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
   add_range(app, "-m,--agg_iters", flags.aggregated, 1, 1 << 20, "Calls in one iteration, as a group");
   add_range(app, "-N,--run_cycles", flags.cycles, 0, 1 << 30, "Go through the sizes so often; 0: on and on");
   add_range(app, "-c,--check", flags.checks, 0, 1 << 20, "Check so often; 0: not at all");
-  add_choice<tomboloRedOp_t>(app, "-o,--op", flags.ops, kOps, "sum, prod, min, max, avg or all");
+  add_choice<tomboloRedOp_t>(app, "-o,--op", flags.ops, kOps,
+                             "sum, prod, min, max, avg, mulsum (times a factor of each rank) or all");
   add_choice<tomboloDataType_t>(
       app, "-d,--datatype", flags.types, kTypes,
       "int8, uint8, int16 ... uint64, f8e4m3, f8e5m2, half, bfloat16, float, double or all");

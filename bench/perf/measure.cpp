@@ -1,6 +1,7 @@
 #include "bench/perf/measure.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <ctime>
@@ -78,7 +79,7 @@ Call Measurer::call(const Point& point, Placement placement, std::size_t number)
           .receive = in_place ? receive + own(point.shape.result_step) : receive,
           .count = point.shape.count,
           .type = point.type,
-          .op = point.op,
+          .op = op_,
           .root = point.root,
           .rank = rank_,
           .ranks = ranks_};
@@ -149,6 +150,13 @@ void Measurer::check(const Point& point, Placement placement, Measurement& measu
 }
 
 Measurement Measurer::measure(const Point& point, Placement placement) {
+  std::optional<api::PreMulSum> own;
+  op_ = point.op;
+  if (point.op == kMulSum) {
+    std::array<std::byte, sizeof(double)> factor{};
+    Values{collective_, point.type, point.op, 0, {0, rank_, ranks_, point.root}}.fill_factor(factor.data());
+    op_ = own.emplace(factor.data(), point.type, communicator_);
+  }
   Measurement measurement;
   time(point, placement, measurement);
   const bool defined = placement == Placement::kOutOfPlace || collective_.in_place;

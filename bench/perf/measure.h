@@ -61,6 +61,7 @@ class Measurer {
   const api::Communicator& communicator_;
   int rank_, ranks_;
   Buffer send_, receive_, expected_;
+  tomboloRedOp_t op_ = tomboloSum;  // of the calls: this rank's own one where the point's is kMulSum
   std::uint64_t checks_ = 0;
 };
 

@@ -85,7 +85,9 @@ constexpr double kRounding = std::is_same_v<T, Float16>    ? 0x1p-11
 /// The combined inputs of all ranks at `index`.
 template <typename Number>
 Number combined(const Values& values, std::size_t index) {
-  const auto input = [&](int rank) { return static_cast<Number>(values.input(rank, index)); };
+  const auto input = [&](int rank) {
+    return static_cast<Number>(values.input(rank, index) * (values.op == kMulSum ? Values::factor(rank) : 1));
+  };
   Number all = input(0);
   for (int rank = 1; rank < values.context.ranks; ++rank) {
     const Number next = input(rank);
@@ -136,12 +138,13 @@ std::uint64_t mix(std::uint64_t seed, int rank, std::size_t index) noexcept {
 /// sum is no more, all times the same power of two, and none is ever rounded, in whatever order ranks are
 /// combined.
 std::uint64_t summand_of_float8(const Values& values, int rank, std::size_t index) noexcept {
-  constexpr std::uint64_t kExact = 8, kPowers = 4;
+  constexpr std::uint64_t kPowers = 4;
+  const std::uint64_t exact = values.op == kMulSum ? 8 / Values::factor(0) : 8;
   const auto ranks = static_cast<std::uint64_t>(values.context.ranks);
-  const std::uint64_t turns = (ranks + kExact - 1) / kExact, adding = (ranks + turns - 1) / turns;
+  const std::uint64_t turns = (ranks + exact - 1) / exact, adding = (ranks + turns - 1) / turns;
   const std::uint64_t common = mix(values.seed, -1, index);
   if (static_cast<std::uint64_t>(rank) % turns != common % turns) return 0;
-  return (mix(values.seed, rank, index) % (kExact / adding + 1)) << (common / turns % kPowers);
+  return (mix(values.seed, rank, index) % (exact / adding + 1)) << (common / turns % kPowers);
 }
 
 }  // namespace
@@ -150,7 +153,7 @@ std::uint64_t Values::input(int rank, std::size_t index) const noexcept {
   const std::uint64_t mixed = mix(seed, rank, index);
   if (!collective.reduces) return mixed % 128;
   if (op == tomboloProd) return 1 + mixed % 2;
-  const bool adds = op == tomboloSum || op == tomboloAvg;
+  const bool adds = op == tomboloSum || op == tomboloAvg || op == kMulSum;
   if (adds && (type == tomboloFloat8e4m3 || type == tomboloFloat8e5m2))
     return summand_of_float8(*this, rank, index);
   return mixed % 11;
@@ -163,6 +166,14 @@ void Values::fill_input(std::byte* input, std::size_t elements) const {
       const T value = element_of<T>(*this, context.rank, i);
       std::memcpy(input + i * sizeof(T), &value, sizeof(T));
     }
+  });
+}
+
+void Values::fill_factor(std::byte* element) const {
+  with_type(type, [&](auto sample) {
+    using T = decltype(sample);
+    const T value = from_number<T>(static_cast<double>(factor(context.rank)));
+    std::memcpy(element, &value, sizeof(T));
   });
 }
 

@@ -19,6 +19,10 @@ struct Values {
   /// What `rank` has at `index`: a small whole number, up to 10 for reductions, 1 or 2 for products, else up
   /// to 127. Sums of 8-bit floats are of such numbers that none is rounded.
   std::uint64_t input(int rank, std::size_t index) const noexcept;
+  /// What kMulSum multiplies a rank's inputs by.
+  static std::uint64_t factor(int rank) noexcept { return rank % 2 == 0 ? 2 : 1; }
+  /// One element of `type`, the factor of this rank.
+  void fill_factor(std::byte* element) const;
   /// This rank's input.
   void fill_input(std::byte* input, std::size_t elements) const;
   /// Computes the expected result. `expected` comes in with the values before the call, and keeps those where

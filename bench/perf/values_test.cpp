@@ -105,6 +105,10 @@ void expect_exact_reductions(tomboloDataType_t type, tomboloRedOp_t op, int rank
   for (int rank = 0; rank < ranks; ++rank) {
     const Values values{all_reduce, type, op, 5, {kElements, rank, ranks, -1}};
     values.fill_input(bytes_of(inputs[static_cast<std::size_t>(rank)]), kElements);
+    T factor;
+    values.fill_factor(reinterpret_cast<std::byte*>(&factor));
+    if (op == kMulSum)
+      for (T& one : inputs[static_cast<std::size_t>(rank)]) one = combined(one, factor, tomboloProd);
     order.push_back(rank);
   }
   const Values values{all_reduce, type, op, 5, {kElements, 0, ranks, -1}};
@@ -116,7 +120,7 @@ void expect_exact_reductions(tomboloDataType_t type, tomboloRedOp_t op, int rank
   EXPECT_EQ(wrong(reduced(inputs, order, op)), 0);
   std::ranges::reverse(order);
   EXPECT_EQ(wrong(reduced(inputs, order, op)), 0) << "from the last rank to the first";
-  if (op != tomboloSum || ranks == 1) return;
+  if ((op != tomboloSum && op != kMulSum) || ranks == 1) return;
   for (int rank = 0; rank < ranks; ++rank)
     EXPECT_GT(wrong(reduced(inputs, order, op, rank)), 0) << "rank " << rank << " was left out";
   const auto two = std::ranges::count_if(
@@ -125,7 +129,7 @@ void expect_exact_reductions(tomboloDataType_t type, tomboloRedOp_t op, int rank
 }
 
 TEST(PerfValues, ReductionsOfEightBitFloatsAreExactInAnyOrder) {
-  for (const auto op : {tomboloSum, tomboloProd, tomboloMin, tomboloMax, tomboloAvg})
+  for (const auto op : {tomboloSum, tomboloProd, tomboloMin, tomboloMax, tomboloAvg, kMulSum})
     for (const int ranks : {1, 3, 8, 9, 17, 64, 100}) {
       expect_exact_reductions<collectives::Float8E4m3>(tomboloFloat8e4m3, op, ranks);
       expect_exact_reductions<collectives::Float8E5m2>(tomboloFloat8e5m2, op, ranks);

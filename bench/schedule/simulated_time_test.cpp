@@ -25,7 +25,7 @@ Network network_of(int clusters, int hosts, int ranks) {
 }
 
 Schedule of(void (*write)(ScheduleBuilder&)) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   write(builder);
   return builder.build("test");
 }

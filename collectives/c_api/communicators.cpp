@@ -1,6 +1,7 @@
 // The C interface's communicators: made, asked, and ended.
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,8 +39,26 @@ void apply(const tomboloConfig_t& given, const char* function, collectives::Opti
 
 static_assert(sizeof(tomboloUniqueId) == sizeof(collectives::UniqueId));
 
+collectives::UniqueId id_of(const tomboloUniqueId& given) {
+  collectives::UniqueId id;
+  std::memcpy(id.data(), given.internal, id.size());
+  return id;
+}
+
+/// With the store of the id, where this process keeps it.
+template <typename Make>
+std::shared_ptr<Member> member_at(const collectives::UniqueId& id, const Make& make) {
+  auto member = std::make_shared<Member>();
+  if (auto server = collectives::find_store(id)) member->servers.push_back(std::move(server));
+  member->communicator = make();
+  return member;
+}
+
+/// Of ranks that come by a unique id; `options_by` makes their options of it.
 tomboloResult_t init(const char* function, tomboloComm_t* comm, int ranks, const tomboloUniqueId& given,
-                     int rank, const tomboloConfig_t* config) noexcept {
+                     int rank, const tomboloConfig_t* config,
+                     collectives::Options (*options_by)(const collectives::UniqueId&, int,
+                                                        int) = collectives::options_from) noexcept {
   return guarded([&] {
     require_pointer(comm, function, "comm");
     *comm = nullptr;
@@ -47,14 +66,10 @@ tomboloResult_t init(const char* function, tomboloComm_t* comm, int ranks, const
     if (ranks < 1 || rank < 0 || rank >= ranks) {
       refuse("{}: rank {} of {}: ranks go from 0 to nranks - 1", function, rank, ranks);
     }
-    collectives::UniqueId id;
-    std::memcpy(id.data(), given.internal, id.size());
-    auto options = collectives::options_from(id, rank, ranks);
+    const collectives::UniqueId id = id_of(given);
+    auto options = options_by(id, rank, ranks);
     if (config != nullptr) apply(*config, function, options);
-    auto member = std::make_shared<Member>();
-    member->server = collectives::find_store(id);
-    member->communicator = collectives::Communicator::create(options);
-    *comm = handles().add(std::move(member));
+    *comm = handles().add(member_at(id, [&] { return collectives::Communicator::create(options); }));
   });
 }
 
@@ -97,7 +112,7 @@ tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tombolo
     const auto parent = member_of(comm, function);
     refuse_in_group(function);
     auto member = std::make_shared<Member>();
-    member->server = parent->server;
+    member->servers = parent->servers;
     member->communicator = parent->communicator->split(color, key);
     if (member->communicator) *newcomm = handles().add(std::move(member));
   });
@@ -127,9 +142,47 @@ tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksLis
       parent->communicator->abort("tomboloCommShrink was called with TOMBOLO_SHRINK_ABORT");
     }
     auto member = std::make_shared<Member>();
-    member->server = parent->server;
+    member->servers = parent->servers;
     member->communicator = parent->communicator->shrink(excluded);
     *newcomm = handles().add(std::move(member));
+  });
+}
+
+tomboloResult_t tomboloCommGetUniqueId(tomboloComm_t comm, tomboloUniqueId* id) {
+  const char* const function = __func__;
+  return guarded([&] {
+    require_pointer(id, function, "id");
+    const auto member = member_of(comm, function);
+    refuse_in_callback(*member, function);
+    const auto& communicator = *member->communicator;
+    // The new ranks' connections are to be admitted by the members' routers, where these have any.
+    const auto made = collectives::make_unique_id(communicator.size() > 1 ? communicator.secret()
+                                                                          : transport::Secret::random());
+    member->servers.push_back(collectives::find_store(made));
+    std::memcpy(id->internal, made.data(), made.size());
+  });
+}
+
+tomboloResult_t tomboloCommGrow(tomboloComm_t comm, int nranks, const tomboloUniqueId* id, int rank,
+                                tomboloComm_t* newcomm, const tomboloConfig_t* config) {
+  const char* const function = __func__;
+  if (comm == nullptr) {
+    const tomboloResult_t given = guarded([&] { require_pointer(id, function, "the new rank's id"); });
+    if (given != tomboloSuccess) return given;
+    return init(function, newcomm, nranks, *id, rank, config, collectives::options_to_join);
+  }
+  return guarded([&] {
+    require_pointer(newcomm, function, "newcomm");
+    *newcomm = nullptr;
+    const auto parent = member_of(comm, function);
+    refuse_in_group(function);
+    refuse_in_callback(*parent, function);
+    if (rank != -1) refuse("{}: rank={}: members keep their ranks, and pass -1", function, rank);
+    if (config != nullptr) refuse("{}: config: members keep their settings, and pass null", function);
+    const auto given = id == nullptr ? std::nullopt : std::optional(id_of(*id));
+    *newcomm = handles().add(member_at(given.value_or(collectives::UniqueId{}), [&] {
+      return parent->communicator->grow(nranks, given ? &*given : nullptr);
+    }));
   });
 }
 
@@ -149,7 +202,7 @@ tomboloResult_t tomboloCommDestroy(tomboloComm_t comm) {
     const auto member = handles().remove(comm);
     if (!member) refuse("tomboloCommDestroy: there is no such communicator (was it destroyed before?)");
     works().remove_if([&](const StartedCall& one) { return one.member.lock() == member; });
-    if (member->server) collectives::close_store(member->server);
+    for (const auto& server : member->servers) collectives::close_store(server);
   });
 }
 

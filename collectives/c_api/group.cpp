@@ -88,8 +88,7 @@ tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataT
                           collectives::CollectiveCall call) noexcept {
   return guarded([&] {
     const auto member = member_of(comm, function);
-    call.type = type_of(type, function);
-    call.op = op_of(op, function);
+    set_type_and_op(call, *member, type, op, function);
     if (group.open.empty()) return member->communicator->run(call);
     member->communicator->check(call);
     group.calls.push_back({comm, std::move(call)});

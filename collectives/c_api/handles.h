@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "collectives/engine/communicator.h"
 #include "collectives/rendezvous/unique_id.h"
@@ -14,11 +16,19 @@
 
 namespace tombolo::c_api {
 
+/// What tomboloRedOpCreatePreMulSum made.
+struct PreMultipliedSum {
+  collectives::DataType type;
+  collectives::Factor factor;
+};
+
 /// A communicator with what the C interface keeps beside it.
 struct Member {
-  std::shared_ptr<collectives::StoreServer> server;  // where this process made the unique id
+  /// Those that this process keeps: of the unique id that it was made with, and of those that it made.
+  std::vector<std::shared_ptr<collectives::StoreServer>> servers;
   std::unique_ptr<collectives::Communicator> communicator;
   std::string last_algorithm;
+  std::map<int, PreMultipliedSum> operators;  // by their numbers, which no other communicator's have
 };
 
 /// The live handles of this process. Handles are numbers that are never used twice, so that one that was

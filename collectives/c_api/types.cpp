@@ -4,6 +4,8 @@
 
 namespace tombolo::c_api {
 
+using collectives::CollectiveCall;
+
 collectives::DataType type_of(tomboloDataType_t type, const char* function) {
   using collectives::DataType;
   switch (static_cast<int>(type)) {
@@ -40,21 +42,41 @@ collectives::DataType type_of(tomboloDataType_t type, const char* function) {
   }
 }
 
-collectives::ReduceOp op_of(tomboloRedOp_t op, const char* function) {
+void set_type_and_op(CollectiveCall& call, const Member& member, tomboloDataType_t type, tomboloRedOp_t op,
+                     const char* function) {
   using collectives::ReduceOp;
-  switch (static_cast<int>(op)) {
+  call.type = type_of(type, function);
+  switch (const int number = op) {
     case tomboloSum:
-      return ReduceOp::kSum;
+      call.op = ReduceOp::kSum;
+      break;
     case tomboloProd:
-      return ReduceOp::kProduct;
+      call.op = ReduceOp::kProduct;
+      break;
     case tomboloMax:
-      return ReduceOp::kMax;
+      call.op = ReduceOp::kMax;
+      break;
     case tomboloMin:
-      return ReduceOp::kMin;
+      call.op = ReduceOp::kMin;
+      break;
     case tomboloAvg:
-      return ReduceOp::kAverage;
-    default:
-      refuse("{}: there is no reduction operator {}", function, static_cast<int>(op));
+      call.op = ReduceOp::kAverage;
+      break;
+    default: {
+      const auto made = member.operators.find(number);
+      if (made == member.operators.end()) {
+        refuse(
+            "{}: there is no reduction operator {} on this communicator (was it destroyed, or made on "
+            "another one?)",
+            function, number);
+      }
+      if (made->second.type != call.type) {
+        refuse("{}: the reduction operator {} was made for {} and not for {}", function, number,
+               data_type_name(made->second.type), data_type_name(call.type));
+      }
+      call.op = ReduceOp::kSum;
+      call.factor = made->second.factor;
+    }
   }
 }
 

@@ -13,7 +13,7 @@ using tombolo::collectives::Collective;
 
 namespace {
 
-/// Starts by `start`, which is given the communicator and returns its Work.
+/// Starts by `start`, which is given the member and returns its Work.
 template <typename Start>
 tomboloResult_t start_work(const char* function, tomboloComm_t comm, tomboloWork_t* work,
                            const Start& start) {
@@ -24,34 +24,33 @@ tomboloResult_t start_work(const char* function, tomboloComm_t comm, tomboloWork
     refuse_in_group(function);
     auto made = std::make_shared<StartedCall>();
     made->member = member;
-    made->work = start(*member->communicator);
+    made->work = start(*member);
     *work = works().add(std::move(made));
   });
 }
 
 tomboloResult_t start_collective(const char* function, tomboloComm_t comm, tomboloDataType_t type,
                                  tomboloRedOp_t op, collectives::CollectiveCall call, tomboloWork_t* work) {
-  return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
-    call.type = type_of(type, function);
-    call.op = op_of(op, function);
-    return communicator.start(call);
+  return start_work(function, comm, work, [&](const Member& member) {
+    set_type_and_op(call, member, type, op, function);
+    return member.communicator->start(call);
   });
 }
 
 template <typename Make>
 tomboloResult_t start_made(const char* function, tomboloComm_t comm, tomboloDataType_t type,
                            tomboloRedOp_t op, tomboloWork_t* work, const Make& make) {
-  return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
+  return start_work(function, comm, work, [&](const Member& member) {
     collectives::CollectiveCall call = make(function);
-    call.type = type_of(type, function);
-    call.op = op_of(op, function);
-    return communicator.start(call);
+    set_type_and_op(call, member, type, op, function);
+    return member.communicator->start(call);
   });
 }
 
 tomboloResult_t start_message(const char* function, tomboloComm_t comm, bool sending, void* data,
                               std::size_t count, tomboloDataType_t type, int peer, tomboloWork_t* work) {
-  return start_work(function, comm, work, [&](collectives::Communicator& communicator) {
+  return start_work(function, comm, work, [&](const Member& member) {
+    collectives::Communicator& communicator = *member.communicator;
     const std::size_t bytes = message_bytes(function, communicator, data, count, type, peer);
     return sending ? communicator.start_send(data, bytes, peer)
                    : communicator.start_receive(data, bytes, peer);

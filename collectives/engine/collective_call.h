@@ -7,6 +7,7 @@
 
 #include "collectives/data/compression.h"
 #include "collectives/data/data_type.h"
+#include "collectives/data/premultiply.h"
 #include "collectives/schedule/collective.h"
 
 namespace tombolo::collectives {
@@ -33,6 +34,9 @@ struct CollectiveCall {
   /// Null, or what this rank's encodings have lost so far, `count` floats that begin as zeros; belongs to the
   /// call as its other buffers do.
   float* residual = nullptr;
+  /// Of a reduction by kSum: what this rank's contribution is multiplied by before it is added, where there
+  /// is one. Each rank has its own, or none.
+  std::optional<Factor> factor = std::nullopt;
 };
 
 }  // namespace tombolo::collectives

@@ -25,6 +25,7 @@
 #include "collectives/engine/collective_call.h"
 #include "collectives/engine/work.h"
 #include "collectives/options.h"
+#include "collectives/rendezvous/unique_id.h"
 
 namespace tombolo::collectives {
 
@@ -76,6 +77,13 @@ class Communicator {
   /// comes later throws kRemote. Every rank that is left has called it equally often on this communicator
   /// before. Throws as create() does, and kRemote or kTimeout where the store's process has died.
   std::unique_ptr<Communicator> shrink(const std::vector<int>& excluded);
+
+  /// Collective over the members of this communicator, all of which name the same larger size; at least one
+  /// gives the id, which was made with secret(). New ranks come by create() with options_to_join() on that
+  /// id: those from size() on, while the members keep their ranks. The ranks meet in the id's store; that of
+  /// this communicator may be gone. Throws as create() does, on all members or on none, naming the new ranks
+  /// that have not come by the deadline; this communicator stays usable then, as it does otherwise.
+  std::unique_ptr<Communicator> grow(int larger, const UniqueId* id);
 
   // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
   // In place is NCCL's: send == receive; for all_gather, and on the root of gather, send == receive + rank()
@@ -160,6 +168,12 @@ class Communicator {
  private:
   /// This process's part of what split() makes of those ranks, by its own order, which meet `at` there.
   std::unique_ptr<State> make_child(const Rendezvous& at, const std::vector<int>& ranks) const;
+  /// What `make` makes, once all ranks of this communicator have called it and those of `ranks`, this one's
+  /// own, have made theirs `at` that place; else it throws on all of `ranks`. `what` and `part` are for
+  /// errors.
+  std::unique_ptr<State> make_together(const Rendezvous& at, const std::vector<int>& ranks,
+                                       const std::string& what, const std::string& part,
+                                       const std::function<std::unique_ptr<State>()>& make);
 
   std::unique_ptr<State> state_;
 };

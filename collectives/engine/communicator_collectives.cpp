@@ -204,6 +204,9 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   Problem problem{call.count, size_of(call.type), average, rooted ? call.root : 0};
   problem.compression = compression_of(call, options.compression);
   problem.residual = call.residual != nullptr && problem.compression != Compression::kNone;
+  problem.premultiplied = is_reduction(call.collective) && call.factor.has_value();
+  if (problem.premultiplied && call.op != ReduceOp::kSum)
+    fail(Cause::kInternal, "{}: only the contributions to a sum are multiplied", name);
   if (call.uneven) {
     problem.uneven = true;
     problem.parts = call.parts;
@@ -219,13 +222,15 @@ std::string Communicator::State::describe(const StartedCollective& started) {
   const bool reduces = is_reduction(call.collective);
   return text + fmt::format(" ({} {}{}{})", format_size(started.key.problem.bytes()),
                             data_type_name(call.type), reduces ? " " : "",
-                            reduces ? reduce_op_name(call.op) : "");
+                            !reduces      ? ""
+                            : call.factor ? "premulsum"
+                                          : reduce_op_name(call.op));
 }
 
 std::uint64_t Communicator::State::start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key) {
   last_algorithm = "host";
   return host_calls->push({call.collective, key.problem, call.type, call.op, bytes_of(call.send),
-                           static_cast<std::byte*>(call.receive)});
+                           static_cast<std::byte*>(call.receive), call.factor.value_or(Factor{})});
 }
 
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
@@ -238,6 +243,7 @@ Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& ca
                                    .residual = reinterpret_cast<std::byte*>(call.residual),
                                    .type = call.type,
                                    .op = call.op,
+                                   .factor = call.factor.value_or(Factor{}),
                                    .ranks = static_cast<std::size_t>(rank_map.size)});
 }
 
@@ -247,8 +253,13 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
   // At most a copy, and dividing by one changes nothing.
   for (const Step& step : schedule->steps) {
     if (step.kind != StepKind::kCopy) continue;
-    std::copy_n(bytes_of(call.send) + step.left.offset, step.bytes,
-                static_cast<std::byte*>(call.receive) + step.target.offset);
+    const std::byte* from = bytes_of(call.send) + step.left.offset;
+    std::byte* to = static_cast<std::byte*>(call.receive) + step.target.offset;
+    if (step.premultiplied == Premultiplied::kNone) {
+      std::copy_n(from, step.bytes, to);
+    } else {
+      premultiply(to, from, step.bytes / size_of(call.type), call.type, *call.factor);
+    }
   }
 }
 

@@ -124,6 +124,13 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
 
 }  // namespace
 
+Rendezvous rendezvous_of(const Options& options) {
+  const Identity& identity = options.identity;
+  const std::string& address = options.store_reach.empty() ? identity.address : options.store_reach;
+  return {options.store ? options.store : store_at(address, identity.port, options.secret), identity.address,
+          identity.port, options.store_prefix, options.router.clock};
+}
+
 Communicator::State::State(Options given)
     : options(std::move(given)), signal(std::make_unique<AbortSignal>()) {
   options.router.secret = options.secret;
@@ -206,7 +213,8 @@ void Communicator::State::set_up() {
 void Communicator::State::discover(Store& store, const std::vector<std::string>& addresses,
                                    Deadline deadline) {
   const auto declared = [](const Member& member) { return !member.cluster.empty(); };
-  if (!options.discover || options.routing != Routing::kPerPeer || std::ranges::any_of(members, declared))
+  if (!may_discover || !options.discover || options.routing != Routing::kPerPeer ||
+      std::ranges::any_of(members, declared))
     return;
   std::vector<RankOfHost> ranks;
   for (std::size_t each = 0; each < members.size(); ++each)
@@ -297,22 +305,14 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
     fail(Cause::kInvalidUsage, "algorithm '{}': expected one of {}", options.algorithm, algorithm_choices());
   }
   auto state = std::make_unique<State>(options);
-  std::string address = options.store_reach.empty() ? identity.address : options.store_reach;
-  int port = identity.port;
   if (identity.size > 1 && identity.rank == 0 && !options.store_elsewhere && !options.store) {
     state->server =
         std::make_shared<StoreServer>(identity.address, identity.port, options.secret, options.log);
-    port = state->server->port();
-    address = state->server->own_address();
+    state->options.identity.port = state->server->port();
+    state->options.store_reach = state->server->own_address();
   }
-  const std::string address_of_store = address;
-  state->rendezvous = {options.store ? options.store : store_at(std::move(address), port, options.secret),
-                       identity.address, port, "comm/0", options.router.clock};
-  if (identity.size > 1 && options.stuck_after > Duration::zero()) {
-    state->stuck_reporter = std::make_shared<StuckReporter>(
-        state->rendezvous, identity.rank, options.router.host.name, options.stuck_after, options.log);
-    if (!options.store) state->stuck_reporter->publish_note(address_of_store, options.secret, identity.size);
-  }
+  state->rendezvous = rendezvous_of(state->options);
+  state->begin_to_report();
   state->set_up();
   return std::make_unique<Communicator>(std::move(state));
 }

@@ -1,6 +1,6 @@
-// How a communicator is split into parts. Each part is made by all of its ranks, or by none: a rank that
-// cannot make it tells the others of the part through the store, where they wait for it; and at the end all
-// ranks of the whole tell each other how it went.
+// How a communicator is split into parts, or grows. Each part, or what it grows to, is made by all of its
+// ranks, or by none: a rank that cannot make it tells the others through the store, where they wait for it;
+// and at the end all ranks of the whole tell each other how it went.
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -57,16 +57,18 @@ Cause cause_in(const Report& report) {
 }
 
 /// The rank of the part that failed and was not stopped; of several one that did more than wait in vain,
-/// which all do whom a failure does not reach. -1 where all have made it.
+/// which all do whom a failure does not reach. Else one that was stopped: by a new rank, which is none of the
+/// whole. -1 where all have made it.
 int first_failed(const std::vector<int>& part, const std::vector<Report>& reports) {
-  int found = -1;
+  int found = -1, stopped = -1;
   for (const int rank : part) {
     const Report& one = reports[static_cast<std::size_t>(rank)];
+    if (one.making == Making::kStopped) stopped = rank;
     if (one.making != Making::kFailed) continue;
     if (cause_in(one) != Cause::kTimeout) return rank;
     if (found < 0) found = rank;
   }
-  return found;
+  return found < 0 ? stopped : found;
 }
 
 }  // namespace
@@ -83,13 +85,23 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
     return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
   });
-  const int own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   Rendezvous at = parent.rendezvous;
   at.prefix = fmt::format("{}/{}.{}", at.prefix, number, color);
+  auto child = make_together(at, color < 0 ? std::vector<int>() : ranks, fmt::format("split #{}", number),
+                             fmt::format("color {}, {} ranks", color, ranks.size()),
+                             [&] { return color < 0 ? nullptr : make_child(at, ranks); });
+  return child ? std::make_unique<Communicator>(std::move(child)) : nullptr;
+}
+
+std::unique_ptr<Communicator::State> Communicator::make_together(
+    const Rendezvous& at, const std::vector<int>& ranks, const std::string& what, const std::string& part,
+    const std::function<std::unique_ptr<State>()>& make) {
+  State& parent = *state_;
+  const int own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   std::unique_ptr<State> child;
   std::optional<Error> failure;
   try {
-    if (color >= 0) child = make_child(at, ranks);
+    child = make();
   } catch (const Error& error) {
     failure.emplace(error);
   } catch (const std::exception& error) {
@@ -111,21 +123,21 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
       reports = all_gathered(*this, report);
     }
     if (std::ranges::any_of(reports, [](const Report& one) { return one.making != Making::kDone; })) {
-      const auto texts = gather_texts(*this, report.making == Making::kFailed ? failure->what() : "");
-      if (const int first = first_failed(ranks, reports); color >= 0 && first >= 0) {
+      const auto texts = gather_texts(*this, failure ? failure->what() : "");
+      if (const int first = first_failed(ranks, reports); first >= 0) {
         const auto which = static_cast<std::size_t>(first);
         failure.emplace(
             cause_in(reports[which]),
-            fmt::format("split #{}: rank {} on host {} could not make its part (color {}, {} ranks), which "
-                        "therefore no rank has: {}",
-                        number, first, members()[which].host, color, ranks.size(), texts[which]));
+            fmt::format(
+                "{}: rank {} on host {} could not make its part ({}), which therefore no rank has: {}", what,
+                first, members()[which].host, part, texts[which]));
       }
     }
   } catch (const Error&) {
     if (!failure) throw;
   }
   if (failure) throw Error(*failure);
-  return child ? std::make_unique<Communicator>(std::move(child)) : nullptr;
+  return child;
 }
 
 std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& at,
@@ -140,7 +152,7 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
   child->router = parent.router;
   child->stuck_reporter = parent.stuck_reporter;
   for (const int each : ranks) child->ranks_of_job.push_back(parent.job_rank(each));
-  child->options.discover = false;  // the whole has, or could not
+  child->may_discover = false;
   if (!parent.islands.empty()) {
     for (const int each : ranks) child->islands.push_back(parent.islands[static_cast<std::size_t>(each)]);
   }

@@ -30,6 +30,9 @@ enum class Phase : std::uint8_t {
   kFailed,     ///< State::failure says why; every operation throws it
 };
 
+/// Where a communicator with these options meets.
+Rendezvous rendezvous_of(const Options& options);
+
 struct Communicator::State {
   explicit State(Options given);
   ~State();
@@ -69,6 +72,8 @@ struct Communicator::State {
   std::string describe_wait(const StartedCollective& started) const;
   // --- what it says of itself where it waits in vain
   void note_start(std::uint64_t number, const CollectiveCall& call) noexcept;
+  /// Has this rank tell of them, where that is asked for. `rendezvous` is set.
+  void begin_to_report();
   /// The rank of the job that is `rank` here.
   std::int64_t job_rank(int rank) const;
   std::vector<ReportedOperation> reported_operations(TimePoint now);
@@ -160,6 +165,7 @@ struct Communicator::State {
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0, shrinks = 0;
+  bool may_discover = true;  ///< not where ranks are those of another communicator, which has, or could not
   std::string_view last_algorithm = "none";
   std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
 

@@ -20,6 +20,16 @@ void Communicator::State::note_start(std::uint64_t number, const CollectiveCall&
                          call.count, options.router.clock->roughly_now()});
 }
 
+void Communicator::State::begin_to_report() {
+  const Identity& identity = options.identity;
+  if (identity.size == 1 || options.stuck_after <= Duration::zero()) return;
+  stuck_reporter = std::make_shared<StuckReporter>(rendezvous, identity.rank, options.router.host.name,
+                                                   options.stuck_after, options.log);
+  if (options.store) return;
+  stuck_reporter->publish_note(options.store_reach.empty() ? identity.address : options.store_reach,
+                               options.secret, identity.size);
+}
+
 std::int64_t Communicator::State::job_rank(int rank) const {
   return ranks_of_job.empty() ? rank : ranks_of_job[static_cast<std::size_t>(rank)];
 }

@@ -12,8 +12,7 @@
 #include "base/error.h"
 #include "base/randomized_test.h"
 #include "base/sanitizer.h"
-#include "collectives/data/float8.h"
-#include "collectives/data/half.h"
+#include "collectives/testing/elements.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -30,42 +29,6 @@ double value_at(std::size_t index, DataType type, int rank, ReduceOp op, std::ui
   return op == ReduceOp::kProduct ? 1 + (mixed >> 7) % 2 * ((mixed >> 9) % 16 == 0 ? 1 : 0)
                                   : (mixed >> 7) % (float8 ? 2 : 15);
 }
-
-void put(std::byte* at, DataType type, double value) {
-  const auto write = [&](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
-  switch (type) {
-    case DataType::kInt8:
-      return write(static_cast<std::int8_t>(value));
-    case DataType::kUint8:
-      return write(static_cast<std::uint8_t>(value));
-    case DataType::kInt16:
-      return write(static_cast<std::int16_t>(value));
-    case DataType::kUint16:
-      return write(static_cast<std::uint16_t>(value));
-    case DataType::kInt32:
-      return write(static_cast<std::int32_t>(value));
-    case DataType::kUint32:
-      return write(static_cast<std::uint32_t>(value));
-    case DataType::kInt64:
-      return write(static_cast<std::int64_t>(value));
-    case DataType::kUint64:
-      return write(static_cast<std::uint64_t>(value));
-    case DataType::kFloat16:
-      return write(to_float16(static_cast<float>(value)));
-    case DataType::kBfloat16:
-      return write(to_bfloat16(static_cast<float>(value)));
-    case DataType::kFloat32:
-      return write(static_cast<float>(value));
-    case DataType::kFloat64:
-      return write(value);
-    case DataType::kFloat8E4m3:
-      return write(to_float8_e4m3(static_cast<float>(value)));
-    case DataType::kFloat8E5m2:
-      return write(to_float8_e5m2(static_cast<float>(value)));
-  }
-}
-
-using Bytes = std::vector<std::byte>;
 
 Bytes filled(std::size_t count, DataType type, int rank, ReduceOp op, std::uint32_t seed) {
   Bytes bytes(count * size_of(type));

@@ -129,10 +129,19 @@ void Executor::compute(std::uint32_t index) {
   const std::size_t count = step.bytes / size_of(task_.type);
   switch (step.kind) {
     case StepKind::kCombine:
-      combine(at(step.target), at(step.left), at(step.right), count, task_.type, task_.op);
+      if (step.premultiplied == Premultiplied::kNone) {
+        combine(at(step.target), at(step.left), at(step.right), count, task_.type, task_.op);
+      } else {
+        premultiplied_sum(at(step.target), at(step.left), at(step.right), step.premultiplied, count,
+                          task_.type, task_.factor);
+      }
       break;
     case StepKind::kCopy:
-      std::memmove(at(step.target), at(step.left), step.bytes);
+      if (step.premultiplied == Premultiplied::kNone) {
+        std::memmove(at(step.target), at(step.left), step.bytes);
+      } else {
+        premultiply(at(step.target), at(step.left), count, task_.type, task_.factor);
+      }
       break;
     case StepKind::kDivide:
       divide(at(step.target), count, task_.type, task_.ranks);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/data/data_type.h"
+#include "collectives/data/premultiply.h"
 #include "collectives/schedule/schedule.h"
 #include "collectives/stuck/rank_report.h"
 #include "transport/transport.h"
@@ -34,6 +35,7 @@ class Executor {
     std::byte* residual = nullptr;  ///< of as many floats as the output, where the schedule uses one
     DataType type = DataType::kInt8;
     ReduceOp op = ReduceOp::kSum;
+    Factor factor{};  ///< of a schedule whose problem is premultiplied
     std::size_t ranks = 1;
   };
   /// The buffers must live until finished() or clear().

@@ -111,7 +111,7 @@ struct Stream {
   explicit Stream(std::size_t messages, std::size_t bytes_sent = test::kElement,
                   std::size_t bytes_received = test::kElement)
       : input(test::input_of(messages * 2, 0)), output(messages * 2, -1) {
-    ScheduleBuilder sender(false, 0), receiver(false, 0);
+    ScheduleBuilder sender({}, false), receiver({}, false);
     for (std::size_t i = 0; i < messages; ++i) {
       sender.send(1, Piece{Buffer::kInput, 0} + i * test::kElement, bytes_sent);
       receiver.receive(0, Piece{Buffer::kOutput, 0} + i * test::kElement, bytes_received);

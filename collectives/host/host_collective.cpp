@@ -157,6 +157,12 @@ void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes
   copy_bytes(to, from, bytes);
 }
 
+void HostCollective::contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (!call_.problem.premultiplied) return put(to, from, bytes);
+  written_ += bytes;
+  premultiply(to, from, bytes / call_.problem.element_bytes, call_.type, call_.factor);
+}
+
 void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (rank != group_.index()) read_ += bytes;
   copy_bytes(to, from, bytes);
@@ -183,12 +189,10 @@ void HostCollective::write_all_reduce(std::size_t round) noexcept {
   const int own = group_.index();
   std::byte* to = slot(own, number(round));
   const Chunk now = chunk(round, call_.problem.bytes());
-  // The first two ranks' own parts are read from their inputs, before anything is written to the output,
-  // which may be the same memory.
   for (int rank = 0; rank < group_.size(); ++rank) {
-    if (rank == own && own < 2) continue;
+    if (rank == own && combines_own_input()) continue;
     const Chunk part = part_of(now, rank);
-    put(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
+    contribute(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
   }
   if (round == 0) return;
   const Chunk before = part_of(chunk(round - 1, call_.problem.bytes()), own);
@@ -215,7 +219,7 @@ void HostCollective::read_all_reduce(std::size_t round) noexcept {
   const Chunk now = chunk(round, call_.problem.bytes());
   const Chunk part = part_of(now, own);
   combine_all(combined(round, part), part.bytes, [&](int rank) -> const std::byte* {
-    if (rank == own && own < 2) return call_.input + part.begin;
+    if (rank == own && combines_own_input()) return call_.input + part.begin;
     return slot(rank, number(round)) + (part.begin - now.begin);
   });
 }
@@ -226,7 +230,7 @@ void HostCollective::write_parts(std::uint64_t number, Chunk chunk, bool also_ow
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == group_.index() && !also_own) continue;
     const auto place = static_cast<std::size_t>(rank);
-    put(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
+    contribute(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
   }
 }
 
@@ -240,11 +244,11 @@ void HostCollective::write(std::size_t round) noexcept {
       if (in_parts_) {
         write_all_reduce(round);
       } else {
-        put(place(own, number(round)), call_.input, now.bytes);
+        contribute(place(own, number(round)), call_.input, now.bytes);
       }
       break;
     case Collective::kReduceScatter:
-      write_parts(number(round), now, own >= 2);
+      write_parts(number(round), now, !combines_own_input());
       break;
     case Collective::kAllToAll:
       write_parts(number(round), now, false);
@@ -284,7 +288,7 @@ void HostCollective::read(std::size_t round) noexcept {
       break;
     case Collective::kReduceScatter:
       combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
-        if (rank == own && own < 2) return call_.input + own_place * bytes + now.begin;
+        if (rank == own && combines_own_input()) return call_.input + own_place * bytes + now.begin;
         return slot(rank, at) + own_place * step_;
       });
       break;

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "collectives/data/data_type.h"
+#include "collectives/data/premultiply.h"
 #include "collectives/host/host_group.h"
 #include "collectives/schedule/collective.h"
 
@@ -27,6 +27,7 @@ struct HostCall {
   ReduceOp op = ReduceOp::kSum;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  Factor factor{};  ///< of a problem that is premultiplied
 };
 
 /// One thread at a time.
@@ -60,6 +61,8 @@ class HostCollective {
     std::size_t begin = 0, bytes = 0;
   };
 
+  /// Puts a part of this rank's input, multiplied where the problem is premultiplied.
+  void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void write(std::size_t round) noexcept;
@@ -79,6 +82,9 @@ class HostCollective {
   /// output = what `at(rank)` gives, combined over all ranks.
   template <typename At>
   void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
+  /// Whether this rank combines its own part from its input: of the first two ranks, which are combined
+  /// first, before anything is written to the output, which may be the same memory.
+  bool combines_own_input() const noexcept { return group_.index() < 2 && !call_.problem.premultiplied; }
   void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
   /// Where this rank combines its part of a chunk: in the output, where it has one.
   std::byte* combined(std::size_t round, Chunk part) const noexcept;

@@ -27,13 +27,14 @@ using Values = std::vector<std::int32_t>;
 
 struct Rank {
   Values input, output, expected;
+  std::int32_t factor = 1;
   std::size_t input_begin = 0;  // in place: of the input in `output`
   bool in_place = false;
 };
 
 /// The buffers of a call and what must be in them afterwards. Values whose sums depend on no order.
 std::vector<Rank> buffers_for(Collective collective, std::size_t count, int root, bool in_place, int ranks,
-                              std::mt19937_64& random) {
+                              bool premultiplied, std::mt19937_64& random) {
   const auto n = static_cast<std::size_t>(ranks);
   const bool whole_input = collective == Collective::kReduceScatter || collective == Collective::kScatter ||
                            collective == Collective::kAllToAll;
@@ -43,11 +44,13 @@ std::vector<Rank> buffers_for(Collective collective, std::size_t count, int root
   for (Rank& rank : all) {
     rank.input.resize(whole_input ? count * n : count);
     for (auto& value : rank.input) value = static_cast<std::int32_t>(random());
+    if (premultiplied && random() % 4 != 0) rank.factor = static_cast<std::int32_t>(random());
     rank.output.assign(whole_output ? count * n : count, 7);
   }
   const auto sum = [&](std::size_t at) {
     std::uint32_t total = 0;
-    for (const Rank& rank : all) total += static_cast<std::uint32_t>(rank.input[at]);
+    for (const Rank& rank : all)
+      total += static_cast<std::uint32_t>(rank.input[at]) * static_cast<std::uint32_t>(rank.factor);
     return static_cast<std::int32_t>(total);
   };
   for (std::size_t me = 0; me < n; ++me) {
@@ -125,8 +128,11 @@ TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
       if (collective == Collective::kBarrier) count = 0;
       if (count > 5000 && ranks > 4) count /= 4;
       const int root = static_cast<int>(random() % static_cast<unsigned>(ranks));
-      const bool in_place = random() % 2 == 0;
-      auto all = buffers_for(collective, count, root, in_place, ranks, random);
+      const bool in_place = random() % 2 == 0, reduces = collective == Collective::kAllReduce ||
+                                                         collective == Collective::kReduce ||
+                                                         collective == Collective::kReduceScatter;
+      const bool premultiplied = reduces && random() % 2 == 0;
+      auto all = buffers_for(collective, count, root, in_place, ranks, premultiplied, random);
       for (std::size_t me = 0; me < all.size(); ++me) {
         Rank& rank = all[me];
         auto* output = reinterpret_cast<std::byte*>(rank.output.data());
@@ -139,12 +145,11 @@ TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
           input = output;
           output += me * count * sizeof(std::int32_t);
         }
-        collectives[me].start({collective,
-                               {count, sizeof(std::int32_t), false, root},
-                               DataType::kInt32,
-                               ReduceOp::kSum,
-                               input,
-                               output});
+        Problem problem{count, sizeof(std::int32_t), false, root};
+        // A rank whose factor is 1 may also have none.
+        problem.premultiplied = premultiplied && (rank.factor != 1 || random() % 2 == 0);
+        collectives[me].start({collective, problem, DataType::kInt32, ReduceOp::kSum, input, output,
+                               Factor::at(&rank.factor, DataType::kInt32)});
       }
       std::size_t left = all.size();
       for (int vain = 0; left > 0; ++vain) {
@@ -158,7 +163,8 @@ TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
       for (std::size_t me = 0; me < all.size(); ++me) {
         ASSERT_EQ(all[me].output, all[me].expected)
             << collective_name(collective) << " of " << count << " with root " << root << " and " << ranks
-            << " ranks, rank " << me << (in_place ? ", in place" : "") << ", call " << call;
+            << " ranks, rank " << me << (in_place ? ", in place" : "")
+            << (premultiplied ? ", premultiplied" : "") << ", call " << call;
       }
     }
   }

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
 #include "collectives/parameters.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 
@@ -33,9 +35,8 @@ KeptStores& kept_stores() {
 
 }  // namespace
 
-UniqueId make_unique_id() {
+UniqueId make_unique_id(const Secret& secret) {
   const Options options = Options::settings_from_environment();
-  const Secret secret = Secret::random();
   std::string address = kAddressParameter.text();
   if (address.empty()) address = rendezvous_address(options.router.host);
   UniqueId id{};
@@ -82,6 +83,12 @@ Options options_from(const UniqueId& id, int rank, int size) {
   options.identity.source = "unique id";
   options.store_elsewhere = true;
   if (const auto store = find_store(id)) options.store_reach = store->own_address();
+  return options;
+}
+
+Options options_to_join(const UniqueId& id, int rank, int size) {
+  Options options = options_from(id, rank, size);
+  options.store_prefix = fmt::format("grown/{:016x}", fnv1a<std::uint64_t>({id.data(), id.size()}));
   return options;
 }
 

@@ -82,6 +82,9 @@ struct Problem {
   /// Of an all-reduce of floats: between clusters they travel encoded, with a residual or without.
   Compression compression = Compression::kNone;
   bool residual = false;
+  /// Of reductions by a sum: this rank's input is multiplied by a factor where it is first read. The ranks
+  /// need not agree on that.
+  bool premultiplied = false;
 
   std::size_t bytes() const noexcept { return count * element_bytes; }
   std::size_t count_of(int rank) const noexcept { return count_in(parts.get(), rank); }
@@ -96,7 +99,8 @@ struct Problem {
   friend bool operator==(const Problem& a, const Problem& b) noexcept {
     return a.count == b.count && a.element_bytes == b.element_bytes && a.average == b.average &&
            a.root == b.root && a.uneven == b.uneven && a.compression == b.compression &&
-           a.residual == b.residual && same(a.parts, b.parts) && same(a.sent_parts, b.sent_parts);
+           a.residual == b.residual && a.premultiplied == b.premultiplied && same(a.parts, b.parts) &&
+           same(a.sent_parts, b.sent_parts);
   }
 
  private:

@@ -19,7 +19,15 @@ Piece ScheduleBuilder::place(Piece piece) const noexcept {
   return piece;
 }
 
+Piece ScheduleBuilder::products_of(Piece piece, std::size_t bytes) {
+  if (!multiplies(piece) || bytes == 0) return piece;
+  const Piece products = scratch(bytes);
+  copy(products, piece, bytes);
+  return products;
+}
+
 void ScheduleBuilder::send(int peer, Piece from, std::size_t bytes) {
+  from = products_of(from, bytes);
   Step step;
   step.kind = StepKind::kSend;
   step.peer = peer;
@@ -38,7 +46,11 @@ void ScheduleBuilder::receive(int peer, Piece into, std::size_t bytes) {
 }
 
 void ScheduleBuilder::combine(Piece target, Piece left, Piece right, std::size_t bytes) {
+  if (multiplies(left) && multiplies(right)) right = products_of(right, bytes);
   Step step;
+  step.premultiplied = multiplies(left)    ? Premultiplied::kLeft
+                       : multiplies(right) ? Premultiplied::kRight
+                                           : Premultiplied::kNone;
   step.kind = StepKind::kCombine;
   step.target = place(target);
   step.left = place(left);
@@ -53,7 +65,11 @@ void ScheduleBuilder::copy(Piece target, Piece from, std::size_t bytes) {
   step.target = place(target);
   step.left = place(from);
   step.bytes = bytes;
-  if (step.target.buffer == step.left.buffer && step.target.offset == step.left.offset) return;
+  if (multiplies(from)) {
+    step.premultiplied = Premultiplied::kLeft;
+  } else if (step.target.buffer == step.left.buffer && step.target.offset == step.left.offset) {
+    return;
+  }
   add(step);
 }
 
@@ -67,6 +83,7 @@ void ScheduleBuilder::divide(Piece target, std::size_t bytes) {
 
 void ScheduleBuilder::encode(Piece target, Piece from, std::size_t bytes,
                              std::optional<std::size_t> element) {
+  from = products_of(from, bytes);
   Step step;
   step.kind = StepKind::kEncode;
   step.target = place(target);
@@ -86,6 +103,7 @@ void ScheduleBuilder::decode(Piece target, Piece from, std::size_t bytes) {
 }
 
 void ScheduleBuilder::decode_add(Piece target, Piece from, Piece right, std::size_t bytes) {
+  right = products_of(right, bytes);
   Step step;
   step.kind = StepKind::kDecodeAdd;
   step.target = place(target);

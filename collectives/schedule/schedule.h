@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "collectives/data/compression.h"
+#include "collectives/data/premultiply.h"
+#include "collectives/schedule/collective.h"
 
 namespace tombolo::collectives {
 
@@ -51,6 +53,8 @@ struct Step {
   int peer = -1;
   Piece target, left, right;
   std::size_t bytes = 0;
+  /// Of kCombine and kCopy: which operand is this rank's contribution, still to be multiplied by its factor.
+  Premultiplied premultiplied = Premultiplied::kNone;
 };
 
 /// All messages with one peer, each direction in the order in which they must be posted: they match in that
@@ -75,9 +79,11 @@ struct Schedule {
 class ScheduleBuilder {
  public:
   /// Where input and output are the same memory, the input begins `input_in_output` bytes after the output.
-  explicit ScheduleBuilder(bool in_place, std::ptrdiff_t input_in_output,
-                           Compression compression = Compression::kNone)
-      : in_place_(in_place), input_in_output_(input_in_output) {
+  /// Of a premultiplied problem each read of the input gives products: combine() and copy() multiply as they
+  /// read, and for the others the products are put into scratch of their own first.
+  ScheduleBuilder(const Problem& problem, bool in_place, std::ptrdiff_t input_in_output = 0,
+                  Compression compression = Compression::kNone)
+      : premultiplied_(problem.premultiplied), in_place_(in_place), input_in_output_(input_in_output) {
     schedule_.compression = compression;
   }
 
@@ -85,7 +91,7 @@ class ScheduleBuilder {
   void send(int peer, Piece from, std::size_t bytes);
   void receive(int peer, Piece into, std::size_t bytes);
   void combine(Piece target, Piece left, Piece right, std::size_t bytes);
-  /// Adds no step where both places are the same.
+  /// Adds no step where both places are the same and nothing is to be multiplied.
   void copy(Piece target, Piece from, std::size_t bytes);
   void divide(Piece target, std::size_t bytes);
   // Of `bytes` bytes of floats, whose encoded form takes encoded_bytes().
@@ -109,6 +115,9 @@ class ScheduleBuilder {
   using Ranges = std::map<std::ptrdiff_t, Range>;
 
   Piece place(Piece piece) const noexcept;
+  bool multiplies(Piece piece) const noexcept { return premultiplied_ && piece.buffer == Buffer::kInput; }
+  /// Where the bytes of `piece` are to be read by a step that cannot multiply.
+  Piece products_of(Piece piece, std::size_t bytes);
   void add(Step step);
   void read(Piece piece, std::size_t bytes, std::uint32_t step);
   void write(Piece piece, std::size_t bytes, std::uint32_t step);
@@ -118,6 +127,7 @@ class ScheduleBuilder {
   void cut(Ranges& ranges, std::ptrdiff_t at);
   void depend(std::uint32_t on);
 
+  bool premultiplied_;
   bool in_place_;
   std::ptrdiff_t input_in_output_;
   Schedule schedule_;

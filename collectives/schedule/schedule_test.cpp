@@ -35,7 +35,7 @@ std::vector<std::vector<bool>> closure_of(const Schedule& schedule) {
 }
 
 TEST(Schedule, OrdersOnlyWhatTouchesTheSameBytes) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   const Piece a = builder.scratch(64), b = builder.scratch(64);
   builder.receive(1, a, 64);       // 0
   builder.receive(1, b, 64);       // 1
@@ -78,7 +78,7 @@ TEST(Schedule, OfRandomStepsOrdersExactlyThoseThatConflict) {
   for (int round = 0; round < test_rounds(300); ++round) {
     const bool in_place = random() % 2 == 0;
     constexpr std::ptrdiff_t kShift = 96;
-    ScheduleBuilder builder(in_place, kShift);
+    ScheduleBuilder builder({}, in_place, kShift);
     const Piece scratch = builder.scratch(200);
     const auto place = [&](Piece piece) -> Piece {
       if (in_place && piece.buffer == Buffer::kInput) return {Buffer::kOutput, piece.offset + kShift};
@@ -134,7 +134,7 @@ TEST(Schedule, OfRandomStepsOrdersExactlyThoseThatConflict) {
 }
 
 TEST(Schedule, AFenceComesAfterAllBeforeItAndBeforeAllAfterIt) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   const Piece a = builder.scratch(8), b = builder.scratch(8);
   builder.receive(1, a, 8);                 // 0
   builder.receive(1, b, 8);                 // 1
@@ -150,7 +150,7 @@ TEST(Schedule, AFenceComesAfterAllBeforeItAndBeforeAllAfterIt) {
 }
 
 TEST(Schedule, HasNoStepsOfNoBytesAndNoCopiesOntoThemselves) {
-  ScheduleBuilder builder(true, 16);
+  ScheduleBuilder builder({}, true, 16);
   const Piece input{Buffer::kInput, 0}, output{Buffer::kOutput, 16}, scratch = builder.scratch(64);
   builder.send(1, input, 0);
   builder.receive(1, scratch, 0);
@@ -162,7 +162,7 @@ TEST(Schedule, HasNoStepsOfNoBytesAndNoCopiesOntoThemselves) {
 }
 
 TEST(Schedule, InPlaceTheInputIsAPartOfTheOutput) {
-  ScheduleBuilder builder(true, -32);
+  ScheduleBuilder builder({}, true, -32);
   builder.send(1, {Buffer::kInput, 8}, 8);
   builder.receive(1, {Buffer::kOutput, -24}, 8);  // over what was sent
   builder.receive(1, {Buffer::kOutput, 8}, 8);    // which input 8 would be without the shift
@@ -174,7 +174,7 @@ TEST(Schedule, InPlaceTheInputIsAPartOfTheOutput) {
 }
 
 TEST(Schedule, ListsEachPeersMessagesInTheirOrder) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   const Piece scratch = builder.scratch(64);
   builder.send(3, scratch, 8);          // 0
   builder.receive(1, scratch + 8, 8);   // 1
@@ -193,7 +193,7 @@ TEST(Schedule, ListsEachPeersMessagesInTheirOrder) {
 }
 
 TEST(ScratchRing, GivesPlacesInTurnThatShareNoCacheLine) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   const Piece before = builder.scratch(1);
   ScratchRing ring(builder, 70, 3);
   std::vector<std::ptrdiff_t> offsets;
@@ -204,9 +204,39 @@ TEST(ScratchRing, GivesPlacesInTurnThatShareNoCacheLine) {
 }
 
 TEST(ScratchRing, OfNoSlotsHasOne) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder({}, false);
   ScratchRing ring(builder, 64, 0);
   EXPECT_EQ(ring.next().offset, ring.next().offset);
+}
+
+// Whatever reads the input of a premultiplied problem gets products: where the step itself cannot multiply,
+// from scratch.
+TEST(Schedule, MultipliesEveryReadOfTheInputOnce) {
+  Problem problem;
+  problem.premultiplied = true;
+  for (const bool in_place : {false, true}) {
+    ScheduleBuilder builder(problem, in_place);
+    const Piece input{Buffer::kInput, 0}, output{Buffer::kOutput, 0}, arrived = builder.scratch(8);
+    builder.send(1, input, 8);                    // 0 multiplies into scratch, 1 sends that
+    builder.combine(output, input, arrived, 8);   // 2
+    builder.combine(output, arrived, output, 8);  // 3 has nothing to multiply, nor have the next two
+    builder.send(1, output, 8);                   // 4
+    builder.copy(output, output, 8);
+    builder.copy(output + 8, input + 8, 8);  // 5, in place too
+    const Schedule schedule = builder.build("test");
+    ASSERT_EQ(schedule.steps.size(), 6U);
+    const auto of = [&](std::size_t step) { return schedule.steps[step].premultiplied; };
+    EXPECT_EQ(schedule.steps[0].kind, StepKind::kCopy);
+    EXPECT_EQ(schedule.steps[0].target.buffer, Buffer::kScratch);
+    EXPECT_EQ(of(0), Premultiplied::kLeft);
+    EXPECT_EQ(schedule.steps[1].left.buffer, Buffer::kScratch);
+    EXPECT_EQ(waits_of(schedule, 1), (std::vector<std::uint32_t>{0}));
+    EXPECT_EQ(of(2), Premultiplied::kLeft);
+    EXPECT_EQ(of(3), Premultiplied::kNone);
+    EXPECT_EQ(schedule.steps[4].left.buffer, Buffer::kOutput);
+    EXPECT_EQ(schedule.steps[5].kind, StepKind::kCopy);
+    EXPECT_EQ(of(5), Premultiplied::kLeft);
+  }
 }
 
 }  // namespace

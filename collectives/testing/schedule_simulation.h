@@ -24,6 +24,11 @@ namespace tombolo::collectives::test {
 using Vector = std::vector<float>;
 inline constexpr std::size_t kElement = sizeof(float);
 
+/// What a rank's input is multiplied by where a problem is premultiplied.
+inline float factor_of(int rank) {
+  return static_cast<float>(rank % 3 + 2);
+}
+
 /// What one rank brings to a simulation, and the schedule that it carries out.
 struct SimulatedRank {
   Schedule schedule;
@@ -124,9 +129,15 @@ class ScheduleSimulation {
     rank.ready.erase(rank.ready.begin() + static_cast<std::ptrdiff_t>(k));
     const Step& step = rank.schedule.steps[i];
     const std::size_t count = step.bytes / kElement;
+    const float own_factor = factor_of(static_cast<int>(r));
+    const Factor factor = Factor::at(&own_factor, DataType::kFloat32);
     if (step.kind == StepKind::kCombine) {
-      combine(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes),
-              at(rank, step.right, step.bytes), count, DataType::kFloat32, ReduceOp::kSum);
+      premultiplied_sum(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes),
+                        at(rank, step.right, step.bytes), step.premultiplied, count, DataType::kFloat32,
+                        factor);
+    } else if (step.kind == StepKind::kCopy && step.premultiplied == Premultiplied::kLeft) {
+      premultiply(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes), count,
+                  DataType::kFloat32, factor);
     } else if (step.kind == StepKind::kCopy) {
       std::memmove(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes), step.bytes);
     } else if (step.kind == StepKind::kEncode) {
@@ -186,12 +197,13 @@ inline Vector input_of(std::size_t count, int rank) {
   return vector;
 }
 
-/// The sum (or average) of input_of() over all ranks.
-inline Vector reference_sum(std::size_t ranks, std::size_t count, bool average) {
+/// The sum (or average) of input_of() over all ranks, each times factor_of() where they are premultiplied.
+inline Vector reference_sum(std::size_t ranks, std::size_t count, bool average, bool premultiplied = false) {
   Vector sum(count, 0);
   for (std::size_t r = 0; r < ranks; ++r) {
     const Vector one = input_of(count, static_cast<int>(r));
-    for (std::size_t i = 0; i < count; ++i) sum[i] += one[i];
+    const float factor = premultiplied ? factor_of(static_cast<int>(r)) : 1;
+    for (std::size_t i = 0; i < count; ++i) sum[i] += factor * one[i];
   }
   if (average) {
     for (float& value : sum) value /= static_cast<float>(ranks);
@@ -215,7 +227,7 @@ void simulate_all_reduce(Build build, const std::vector<RankMap>& maps, const Pr
   }
   ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
   simulation.run();
-  const Vector expected = reference_sum(maps.size(), problem.count, problem.average);
+  const Vector expected = reference_sum(maps.size(), problem.count, problem.average, problem.premultiplied);
   for (const RankMap& map : maps) ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
 }
 

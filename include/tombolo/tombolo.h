@@ -46,8 +46,9 @@
 extern "C" {
 #endif
 
-/** Handle of one rank's member of a group of ranks: made by the tomboloCommInit functions and
- * tomboloCommSplit, freed by tomboloCommDestroy. Handles are never used again for another communicator. */
+/** Handle of one rank's member of a group of ranks: made by the tomboloCommInit functions, tomboloCommSplit,
+ * tomboloCommShrink and tomboloCommGrow, freed by tomboloCommDestroy. Handles are never used again for
+ * another communicator. */
 typedef struct tomboloComm* tomboloComm_t;
 #define TOMBOLO_COMM_NULL NULL
 
@@ -103,7 +104,8 @@ typedef enum {
   tomboloMax = 2,
   tomboloMin = 3,
   tomboloAvg = 4,
-  tomboloNumOps = 5
+  tomboloNumOps = 5,
+  tomboloMaxRedOp = INT_MAX /**< those that tomboloRedOpCreatePreMulSum makes lie between */
 } tomboloRedOp_t;
 
 /** In a tomboloConfig_t: the environment decides. */
@@ -185,6 +187,19 @@ TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int 
  * called tomboloGetUniqueId - must be alive. */
 TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
                                               int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
+/** Opens a store in this process for ranks that are to join `comm`, and describes it, as tomboloGetUniqueId
+ * does. One member calls it, hands the id to the new ranks and passes it to tomboloCommGrow. An id serves one
+ * growth. The store ends with `comm` and the communicator that came of it. Not collective. */
+TOMBOLO_API tomboloResult_t tomboloCommGetUniqueId(tomboloComm_t comm, tomboloUniqueId* id);
+/** Makes a communicator of the members of `comm`, which keep their ranks, and of new ranks, from the count of
+ * `comm` to nranks - 1. Collective over all of them. Members pass comm, rank = -1, config = null (they keep
+ * their settings), and id = null but for the one that called tomboloCommGetUniqueId. New ranks pass comm =
+ * null, the id, their rank, and settings as for tomboloCommInitRankConfig. Where a new rank has not come by
+ * the deadline every member fails with tomboloTimeout, and tomboloGetLastError names it. Whether it fails or
+ * not, comm stays as usable as it was. The process that made the id keeps the store of *newcomm; that of
+ * comm is not needed. */
+TOMBOLO_API tomboloResult_t tomboloCommGrow(tomboloComm_t comm, int nranks, const tomboloUniqueId* id,
+                                            int rank, tomboloComm_t* newcomm, const tomboloConfig_t* config);
 /** Ends the use of a communicator: tells the other ranks, and waits up to 5 s until they have said the same.
  * Afterwards only queries and tomboloCommDestroy are possible; any other call, a second finalize included, is
  * tomboloInvalidUsage. */
@@ -207,6 +222,22 @@ TOMBOLO_API tomboloResult_t tomboloCommUserRank(tomboloComm_t comm, int* rank);
 TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name);
 /** @} */
 
+/** @name Operators with a factor
+ * @{ */
+/** Makes an operator for tomboloAllReduce, tomboloReduce and tomboloReduceScatter, and their other forms, on
+ * `comm` and elements of that type: the caller's elements are multiplied by `*scalar`, then summed. Each rank
+ * has a factor of its own, and may pass tomboloSum in its place. `scalar` is one element of that type in host
+ * memory, at any alignment, and is read during the call only. A product is rounded to the type once, before
+ * it is added to anything, and integers wrap around, so that the result has the same bits whatever the
+ * algorithm multiplies where. Not collective. */
+TOMBOLO_API tomboloResult_t tomboloRedOpCreatePreMulSum(tomboloRedOp_t* op, const void* scalar,
+                                                        tomboloDataType_t datatype, tomboloComm_t comm);
+/** Ends an operator that tomboloRedOpCreatePreMulSum made on `comm`, as the end of `comm` does. Calls that
+ * were started or recorded with it keep its factor. Any other operator, and its use afterwards or on another
+ * communicator, is tomboloInvalidArgument; numbers are never used again. */
+TOMBOLO_API tomboloResult_t tomboloRedOpDestroy(tomboloRedOp_t op, tomboloComm_t comm);
+/** @} */
+
 /** @name Collectives
  * Counts are elements. Buffers must not overlap, except in place as each function says. All ranks get the
  * same bits, and get them again for the same ranks, clusters and input.
@@ -224,10 +255,11 @@ typedef enum {
       2 /**< a quarter; off by 1/254 of the largest magnitude of its 256 values at most */
 } tomboloCompression_t;
 
-/** tomboloAllReduce of floats by tomboloSum or tomboloAvg, with what goes between clusters encoded, the same
- * on every rank; TOMBOLO_COMPRESSION does it for all of them. Inside clusters nothing is, nor in small
- * vectors or where all ranks are in one cluster. The result has the same bits on every rank. Each sum of a
- * cluster is encoded once between two clusters, and with n clusters a sum on its way n times at most.
+/** tomboloAllReduce of floats by tomboloSum, tomboloAvg or a sum with factors, with what goes between
+ * clusters encoded, the same on every rank; TOMBOLO_COMPRESSION does it for all of them. Inside clusters
+ * nothing is, nor in small vectors or where all ranks are in one cluster. The result has the same bits on
+ * every rank. Each sum of a cluster is encoded once between two clusters, and with n clusters a sum on its
+ * way n times at most.
  *
  * residual: null, or `count` floats of this rank that begin as zeros and are passed again with every call for
  * the same vector: what an encoding loses is kept there and added to the next (error feedback). It belongs to

@@ -212,6 +212,25 @@ class Communicator {
         tomboloCommShrink(handle_, excluded.data(), static_cast<int>(excluded.size()), &made.handle_, flags));
     return made;
   }
+  /// By tomboloCommGetUniqueId: hand it to the ranks that are to join, and to grow().
+  tomboloUniqueId unique_id() const {
+    tomboloUniqueId id;
+    check(tomboloCommGetUniqueId(handle_, &id));
+    return id;
+  }
+  /// Makes a communicator by tomboloCommGrow on its members, one of which gives the id.
+  Communicator grow(int ranks, const tomboloUniqueId* id = nullptr) const {
+    Communicator made;
+    check(tomboloCommGrow(handle_, ranks, id, -1, &made.handle_, nullptr));
+    return made;
+  }
+  /// Makes a communicator by tomboloCommGrow on a new rank.
+  static Communicator join(int ranks, const tomboloUniqueId& id, int rank,
+                           const tomboloConfig_t& config = default_config()) {
+    Communicator made;
+    check(tomboloCommGrow(nullptr, ranks, &id, rank, &made.handle_, &config));
+    return made;
+  }
   void finalize() const { check(tomboloCommFinalize(handle_)); }
   void abort() const { check(tomboloCommAbort(handle_)); }
 
@@ -520,6 +539,29 @@ class Communicator {
   }
 
   tomboloComm_t handle_ = nullptr;
+};
+
+/// Owns an operator that multiplies the caller's elements by a factor and sums, by
+/// tomboloRedOpCreatePreMulSum; usable wherever an operator is. It may outlive its communicator, but not
+/// serve another one.
+class PreMulSum {
+ public:
+  template <typename T>
+  PreMulSum(T factor, const Communicator& communicator)
+      : PreMulSum(&factor, DataTypeOf<T>::value, communicator) {}
+  PreMulSum(const void* factor, tomboloDataType_t type, const Communicator& communicator)
+      : communicator_(communicator.get()) {
+    check(tomboloRedOpCreatePreMulSum(&op_, factor, type, communicator_));
+  }
+  ~PreMulSum() { tomboloRedOpDestroy(op_, communicator_); }
+  PreMulSum(const PreMulSum&) = delete;
+  PreMulSum& operator=(const PreMulSum&) = delete;
+
+  operator tomboloRedOp_t() const noexcept { return op_; }
+
+ private:
+  tomboloComm_t communicator_ = nullptr;
+  tomboloRedOp_t op_ = tomboloSum;
 };
 
 /// Starts a store and returns its id, by tomboloGetUniqueId.

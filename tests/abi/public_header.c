@@ -41,6 +41,7 @@ VALUE(tomboloMax, 2);
 VALUE(tomboloMin, 3);
 VALUE(tomboloAvg, 4);
 VALUE(tomboloNumOps, 5);
+VALUE(tomboloMaxRedOp, 0x7fffffff);
 
 VALUE(TOMBOLO_SPLIT_NOCOLOR, -1);
 VALUE(TOMBOLO_CONFIG_MAGIC, 0x746f6d62);

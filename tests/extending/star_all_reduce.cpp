@@ -8,7 +8,7 @@ bool star_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&
 }
 
 Schedule build_star_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning&, bool in_place) {
-  ScheduleBuilder builder(in_place, 0);
+  ScheduleBuilder builder(problem, in_place);
   const std::size_t bytes = problem.bytes();
   const Piece input{Buffer::kInput, 0}, output{Buffer::kOutput, 0};
   const int center = ranks.order.front();

@@ -1,8 +1,9 @@
 /* One rank, in C, over the public interface. "all": checks every function, exit code 0. "loop": says "ready"
  * after some all-reduces and goes on until one fails; then prints why and exits with exit_code() of the
  * result. "shrink": as "loop", but those that are left go on without the others, and end well; prints in how
- * many milliseconds. "id RANK SIZE FILE": as "all", but the ranks meet by a unique id, which rank 0 leaves in
- * the file.
+ * many milliseconds. "grow FILE": as "shrink", and then they take a new rank, to which they leave an id in
+ * the file; prints when. "join RANK SIZE FILE": that new rank. "id RANK SIZE FILE": as "all", but the ranks
+ * meet by a unique id, which rank 0 leaves in the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,37 +221,82 @@ static int errors(void) {
   return 0;
 }
 
+static tomboloResult_t leave_id(const tomboloUniqueId* id, const char* path) {
+  char temporary[4096];
+  FILE* file;
+  snprintf(temporary, sizeof(temporary), "%s.new", path);
+  file = fopen(temporary, "w");
+  if (file == NULL || fwrite(id, sizeof(*id), 1, file) != 1 || fclose(file) != 0 ||
+      rename(temporary, path) != 0) {
+    return tomboloSystemError;
+  }
+  return tomboloSuccess;
+}
+
+static tomboloResult_t find_id(tomboloUniqueId* id, const char* path) {
+  const struct timespec pause = {0, 5000000};
+  FILE* file = NULL;
+  size_t found;
+  int tries;
+  for (tries = 0; file == NULL && tries < 12000; ++tries) { /* a minute */
+    file = fopen(path, "r");
+    if (file == NULL) nanosleep(&pause, NULL);
+  }
+  if (file == NULL) return tomboloTimeout;
+  found = fread(id, sizeof(*id), 1, file);
+  fclose(file);
+  return found == 1 ? tomboloSuccess : tomboloSystemError;
+}
+
 static tomboloResult_t meet_by_id(int own, int ranks, const char* path) {
   tomboloUniqueId id;
   tomboloResult_t result;
-  char temporary[4096];
-  const struct timespec pause = {0, 5000000};
-  FILE* file = NULL;
-  int tries;
   memset(&id, 0, sizeof(id));
-  if (own == 0) {
-    result = tomboloGetUniqueId(&id);
-    if (result != tomboloSuccess) return result;
-    snprintf(temporary, sizeof(temporary), "%s.new", path);
-    file = fopen(temporary, "w");
-    if (file == NULL || fwrite(&id, sizeof(id), 1, file) != 1 || fclose(file) != 0 ||
-        rename(temporary, path) != 0) {
-      return tomboloSystemError;
-    }
-  } else {
-    for (tries = 0; file == NULL && tries < 12000; ++tries) { /* a minute */
-      file = fopen(path, "r");
-      if (file == NULL) nanosleep(&pause, NULL);
-    }
-    if (file == NULL) return tomboloTimeout;
-    if (fread(&id, sizeof(id), 1, file) != 1) return tomboloSystemError;
-    fclose(file);
-  }
-  return tomboloCommInitRank(&comm, ranks, id, own);
+  result = own == 0 ? tomboloGetUniqueId(&id) : find_id(&id, path);
+  if (result == tomboloSuccess && own == 0) result = leave_id(&id, path);
+  return result == tomboloSuccess ? tomboloCommInitRank(&comm, ranks, id, own) : result;
 }
 
-/* After a failure of `comm`: a communicator of those that are left, and one all-reduce on it. */
-static int shrink(void) {
+/* Sums that only all ranks of a communicator together can give, and how they were made. */
+static int sum_exactly(tomboloComm_t all) {
+  static int values[300000];
+  const int count = (int)(sizeof(values) / sizeof(values[0]));
+  int i, own = 0, ranks = 0;
+  CHECK(tomboloCommUserRank(all, &own));
+  CHECK(tomboloCommCount(all, &ranks));
+  for (i = 0; i < count; ++i) values[i] = own + 1;
+  CHECK(tomboloAllReduce(values, values, (size_t)count, tomboloInt32, tomboloSum, all));
+  for (i = 0; i < count; ++i) EXPECT(values[i] == ranks * (ranks + 1) / 2);
+  return 0;
+}
+
+/* Of a new rank, where `left` is null, and of the members: one more than those that are left. */
+static int grow(tomboloComm_t left, int ranks, int own, const char* path) {
+  tomboloComm_t grown = TOMBOLO_COMM_NULL;
+  tomboloUniqueId id;
+  int now = -1;
+  if (left == TOMBOLO_COMM_NULL) {
+    CHECK(find_id(&id, path));
+    CHECK(tomboloCommGrow(TOMBOLO_COMM_NULL, ranks, &id, own, &grown, NULL));
+  } else if (own == 1) { /* any member */
+    CHECK(tomboloCommGetUniqueId(left, &id));
+    CHECK(leave_id(&id, path));
+    CHECK(tomboloCommGrow(left, ranks, &id, -1, &grown, NULL));
+  } else {
+    CHECK(tomboloCommGrow(left, ranks, NULL, -1, &grown, NULL));
+  }
+  CHECK(tomboloCommUserRank(grown, &now));
+  EXPECT(now == own);
+  if (sum_exactly(grown) != 0) return 1;
+  printf("grown\n");
+  fflush(stdout);
+  CHECK(tomboloCommDestroy(grown));
+  return 0;
+}
+
+/* After a failure of `comm`: a communicator of those that are left, and one all-reduce on it. With a path
+ * they grow again. */
+static int shrink(const char* path) {
   tomboloComm_t left = TOMBOLO_COMM_NULL;
   struct timespec before, after;
   int left_size = 0, sum = 1;
@@ -261,10 +307,16 @@ static int shrink(void) {
   CHECK(tomboloAllReduce(&sum, &sum, 1, tomboloInt32, tomboloSum, left));
   clock_gettime(CLOCK_MONOTONIC, &after);
   EXPECT(sum == left_size && left_size == size - 1);
-  CHECK(tomboloCommDestroy(left));
   CHECK(tomboloCommDestroy(comm));
   printf("went on after %ld ms\n",
          (after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000);
+  fflush(stdout);
+  if (path != NULL) {
+    int left_rank = 0;
+    CHECK(tomboloCommUserRank(left, &left_rank));
+    if (grow(left, left_size + 1, left_rank, path) != 0) return 1;
+  }
+  CHECK(tomboloCommDestroy(left));
   return 0;
 }
 
@@ -273,6 +325,10 @@ int main(int argc, char** argv) {
   static float data[100000];
   long turn;
   tomboloResult_t result;
+  if (strcmp(mode, "join") == 0 && argc == 5) {
+    rank = atoi(argv[2]);
+    return grow(TOMBOLO_COMM_NULL, atoi(argv[3]), rank, argv[4]);
+  }
   if (strcmp(mode, "id") == 0 && argc == 5) {
     result = meet_by_id(atoi(argv[2]), atoi(argv[3]), argv[4]);
     mode = "all";
@@ -302,7 +358,8 @@ int main(int argc, char** argv) {
     }
   }
   fprintf(stderr, "%s\n", tomboloGetLastError(comm));
-  if (strcmp(mode, "shrink") == 0) return shrink();
+  if (strcmp(mode, "shrink") == 0) return shrink(NULL);
+  if (strcmp(mode, "grow") == 0 && argc == 3) return shrink(argv[2]);
   tomboloCommDestroy(comm);
   return exit_code(result);
 }

@@ -135,6 +135,62 @@ TEST(Handle, IsRefusedByEveryFunctionOnceItIsDestroyed) {
   EXPECT_EQ(tomboloCommDestroy(other), tomboloSuccess);
 }
 
+// ---- operators with a factor
+
+TEST(PreMulSum, ServesBlockingStartedAndRecordedCallsOfItsTypeAndCommunicatorAlone) {
+  run_pair(2, [](const std::vector<tomboloComm_t>& all, int rank) {
+    const float factor = rank == 0 ? 0.5F : 3;
+    tomboloRedOp_t op = tomboloSum;
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, &factor, tomboloFloat32, all[0]), tomboloSuccess);
+    EXPECT_GT(op, tomboloNumOps);
+    const float in[3] = {1, 2, -4};
+    float out[3][3] = {};
+    tomboloWork_t work;
+    EXPECT_EQ(tomboloAllReduce(in, out[0], 3, tomboloFloat32, op, all[0]), tomboloSuccess);
+    EXPECT_EQ(tomboloAllReduceAsync(in, out[1], 3, tomboloFloat32, op, all[0], &work), tomboloSuccess);
+    tomboloGroupStart();
+    EXPECT_EQ(tomboloAllReduceCompressed(in, out[2], 3, op, tomboloCompressionInt8, nullptr, all[0]),
+              tomboloSuccess);
+    // What was started or recorded keeps the factor.
+    EXPECT_EQ(tomboloRedOpDestroy(op, all[0]), tomboloSuccess);
+    EXPECT_EQ(tomboloGroupEnd(), tomboloSuccess) << tomboloGetLastError(nullptr);
+    EXPECT_EQ(tomboloWorkWait(work), tomboloSuccess);
+    for (const auto& one : out)
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(one[i], 3.5F * in[i]);
+
+    EXPECT_EQ(tomboloAllReduce(in, out[0], 3, tomboloFloat32, op, all[0]), tomboloInvalidArgument);
+    expect_last_error("was it destroyed");
+    EXPECT_EQ(tomboloRedOpDestroy(op, all[0]), tomboloInvalidArgument);
+    const tomboloRedOp_t gone = op;
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, &factor, tomboloFloat32, all[0]), tomboloSuccess);
+    EXPECT_NE(op, gone);
+    EXPECT_EQ(tomboloAllReduce(in, out[0], 3, tomboloInt32, op, all[0]), tomboloInvalidArgument);
+    expect_last_error("made for float and not for int32");
+    EXPECT_EQ(tomboloAllReduce(in, out[0], 3, tomboloFloat32, op, all[1]), tomboloInvalidArgument);
+    expect_last_error("made on another one");
+    EXPECT_EQ(tomboloRedOpDestroy(op, all[1]), tomboloInvalidArgument);
+    EXPECT_EQ(tomboloRedOpDestroy(tomboloSum, all[0]), tomboloInvalidArgument);
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(nullptr, &factor, tomboloFloat32, all[0]), tomboloInvalidArgument);
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, nullptr, tomboloFloat32, all[0]), tomboloInvalidArgument);
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, &factor, tomboloNumTypes, all[0]), tomboloInvalidArgument);
+    EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, &factor, tomboloFloat32, nullptr), tomboloInvalidArgument);
+  });
+}
+
+// One rank may multiply where another passes the plain sum.
+TEST(PreMulSum, OfOneRankMeetsThePlainSumOfAnother) {
+  run_pair(1, [](const std::vector<tomboloComm_t>& all, int rank) {
+    const int factor = -7;
+    tomboloRedOp_t op = tomboloSum;
+    if (rank == 1) {
+      EXPECT_EQ(tomboloRedOpCreatePreMulSum(&op, &factor, tomboloInt32, all[0]), tomboloSuccess);
+    }
+    int one = rank + 1;
+    EXPECT_EQ(tomboloAllReduce(&one, &one, 1, tomboloInt32, op, all[0]), tomboloSuccess);
+    EXPECT_EQ(one, 1 - 14);
+  });
+}
+
 TEST(Group, RefusesACommunicatorThatIsDestroyedBeforeItOrInIt) {
   const auto gone = rank_alone(), kept = rank_alone();
   int one = 1, two = 2, sum = 0;

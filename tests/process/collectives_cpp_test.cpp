@@ -54,6 +54,8 @@ TEST(CppInterface, TakesEveryCollectiveOnSpans) {
         EXPECT_EQ(out.front(), 3);
         all.reduce_scatter(wide, out, tomboloSum);
         EXPECT_EQ(out, (Vector{6 * rank, 6 * rank + 3}));
+        all.reduce_scatter(wide, out, api::PreMulSum(std::int32_t{rank + 1}, all));
+        EXPECT_EQ(out, (Vector{2 * rank * 6, (2 * rank + 1) * 6}));
         all.all_gather(own, wide_out);
         EXPECT_EQ(wide_out, (Vector{0, 10, 1, 11, 2, 12}));
         all.broadcast(own, out, 2);

@@ -2,6 +2,7 @@
 // come.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/process/rank_processes.h"
@@ -12,7 +13,7 @@ namespace {
 TEST(CInterface, EveryFunctionWorksFromC) {
   for (const int size : {1, 2, 5}) {
     for (const char* const progress : {"caller", "thread"}) {
-      auto ranks = start(size, "all", {{"TOMBOLO_PROGRESS", progress}});
+      auto ranks = start(size, {"all"}, {{"TOMBOLO_PROGRESS", progress}});
       const auto deadline = Clock::now() + kPatience;
       for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
     }
@@ -20,7 +21,7 @@ TEST(CInterface, EveryFunctionWorksFromC) {
 }
 
 TEST(KilledRank, IsLeftBehindByThoseThatShrink) {
-  auto ranks = start(4, "shrink");
+  auto ranks = start(4, {"shrink"});
   auto deadline = Clock::now() + kPatience;
   for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
   ranks[2]->kill(SIGKILL);
@@ -34,10 +35,37 @@ TEST(KilledRank, IsLeftBehindByThoseThatShrink) {
   RecordProperty("milliseconds", text.substr(at + 14, text.find(' ', at + 14) - at - 14));
 }
 
+// A process is killed, the others go on without it, and then with a new one in its place.
+TEST(KilledRank, IsReplacedByANewOne) {
+  const std::string folder = ::testing::TempDir() + "tombolo_grow_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string path = folder + "/id";
+  auto ranks = start(4, {"grow", path});
+  auto deadline = Clock::now() + kPatience;
+  for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
+  const auto killed = Clock::now();
+  const auto record = [&](const std::string& what) {
+    RecordProperty(what, static_cast<int>((Clock::now() - killed) / std::chrono::milliseconds(1)));
+  };
+  ranks[2]->kill(SIGKILL);
+  deadline = killed + kPatience;
+  for (const std::size_t rank : {0U, 1U, 3U})
+    ASSERT_TRUE(ranks[rank]->read_until("went on after", deadline)) << ranks[rank]->text();
+  record("milliseconds_to_the_sum_after_the_shrink");
+  Rank joining({"join", "3", "4", path}, {});
+  for (const std::size_t rank : {0U, 1U, 3U})
+    EXPECT_TRUE(ranks[rank]->read_until("grown", deadline)) << ranks[rank]->text();
+  record("milliseconds_to_the_sum_after_the_growth");
+  EXPECT_EQ(joining.wait(deadline), 0) << joining.text();
+  for (const std::size_t rank : {0U, 1U, 3U})
+    EXPECT_EQ(ranks[rank]->wait(deadline), 0) << ranks[rank]->text();
+  std::filesystem::remove_all(folder);
+}
+
 // Kills each rank in turn, also the one that holds the store.
 TEST(KilledRank, FailsTheOthersInBoundedTimeAndIsNamed) {
   for (const std::size_t victim : {2U, 0U}) {
-    auto ranks = start(4, "loop");
+    auto ranks = start(4, {"loop"});
     auto deadline = Clock::now() + kPatience;
     for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
     ranks[victim]->kill(SIGKILL);
@@ -56,7 +84,7 @@ TEST(KilledRank, FailsTheOthersInBoundedTimeAndIsNamed) {
 }
 
 TEST(StoppedRank, IsNamedAfterTheDeadline) {
-  auto ranks = start(3, "loop", {{"TOMBOLO_DEADLINE", "3"}});
+  auto ranks = start(3, {"loop"}, {{"TOMBOLO_DEADLINE", "3"}});
   auto deadline = Clock::now() + kPatience;
   for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
   ranks[1]->kill(SIGSTOP);  // its kernel still acknowledges, so that only the deadline finds it
@@ -71,7 +99,7 @@ TEST(StoppedRank, IsNamedAfterTheDeadline) {
 
 TEST(MissingRank, IsNamed) {
   const int port = free_port();
-  Rank alone(0, 3, port, "all", {{"TOMBOLO_DEADLINE", "1"}});
+  Rank alone(0, 3, port, {"all"}, {{"TOMBOLO_DEADLINE", "1"}});
   EXPECT_EQ(alone.wait(Clock::now() + kPatience), exit_code(tomboloTimeout));
   EXPECT_NE(alone.text().find("ranks 1, 2 of 3 did not arrive within 1 s"), std::string::npos)
       << alone.text();
@@ -80,7 +108,7 @@ TEST(MissingRank, IsNamed) {
 TEST(Environment, IsCheckedBeforeAnythingIsTried) {
   const int port = free_port();
   const auto expect_rejected = [&](int rank, const Variables& odd, const std::string& name) {
-    Rank one(rank, 2, port, "all", odd);
+    Rank one(rank, 2, port, {"all"}, odd);
     EXPECT_EQ(one.wait(Clock::now() + kPatience), exit_code(tomboloInvalidUsage)) << name;
     EXPECT_NE(one.text().find(name), std::string::npos) << one.text();
   };
@@ -92,7 +120,7 @@ TEST(Environment, IsCheckedBeforeAnythingIsTried) {
 
 // torchrun users set no secret: the ranks still meet, and the data connections have one of their own.
 TEST(CInterface, WorksWithoutASecret) {
-  auto ranks = start(3, "all", {{"TOMBOLO_SECRET", ""}});
+  auto ranks = start(3, {"all"}, {{"TOMBOLO_SECRET", ""}});
   const auto deadline = Clock::now() + kPatience;
   for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
 }

@@ -21,7 +21,7 @@ TOMBOLO, PROGRAMS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).reso
 
 SIZES = {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
          "half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1}
-OPS = ["sum", "prod", "max", "min", "avg"]
+OPS = ["sum", "prod", "max", "min", "avg", "mulsum"]
 REDUCES = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 WHOLE = {"all_reduce", "broadcast", "reduce", "sendrecv"}  # the others cut the size into one part per rank

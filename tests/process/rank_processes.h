@@ -50,14 +50,14 @@ using Variables = std::map<std::string, std::string>;
 class Rank {
  public:
   /// Starts the program as a launcher does; `more` replaces variables of the same names.
-  Rank(int rank, int size, int port, const char* mode, const Variables& more)
-      : Rank({mode}, replaced({{"RANK", std::to_string(rank)},
-                               {"WORLD_SIZE", std::to_string(size)},
-                               {"LOCAL_RANK", std::to_string(rank)},
-                               {"MASTER_ADDR", "127.0.0.1"},
-                               {"MASTER_PORT", std::to_string(port)},
-                               {"TOMBOLO_SECRET", "process test"}},
-                              more)) {}
+  Rank(int rank, int size, int port, std::vector<std::string> words, const Variables& more)
+      : Rank(std::move(words), replaced({{"RANK", std::to_string(rank)},
+                                         {"WORLD_SIZE", std::to_string(size)},
+                                         {"LOCAL_RANK", std::to_string(rank)},
+                                         {"MASTER_ADDR", "127.0.0.1"},
+                                         {"MASTER_PORT", std::to_string(port)},
+                                         {"TOMBOLO_SECRET", "process test"}},
+                                        more)) {}
   Rank(std::vector<std::string> words, const Variables& variables) {
     int pipe[2];
     EXPECT_EQ(0, ::pipe2(pipe, O_CLOEXEC));
@@ -140,11 +140,12 @@ class Rank {
   std::string text_;
 };
 
-inline std::vector<std::unique_ptr<Rank>> start(int size, const char* mode, const Variables& more = {}) {
+inline std::vector<std::unique_ptr<Rank>> start(int size, const std::vector<std::string>& words,
+                                                const Variables& more = {}) {
   const int port = free_port();
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < size; ++rank)
-    ranks.push_back(std::make_unique<Rank>(rank, size, port, mode, more));
+    ranks.push_back(std::make_unique<Rank>(rank, size, port, words, more));
   return ranks;
 }
 

@@ -29,7 +29,11 @@ void for_each_algorithm(Collective collective, const std::function<void(const Al
 TEST(Algorithms, AllReduceSums) {
   for_each_algorithm(Collective::kAllReduce, [](const Algorithm& algorithm) {
     for_each_case([&](const Case& one, std::uint32_t seed) {
-      simulate_all_reduce(algorithm.build, one.maps, one.problem, one.tuning, one.in_place, seed);
+      for (const bool premultiplied : {false, true}) {
+        Problem problem = one.problem;
+        problem.premultiplied = premultiplied;
+        simulate_all_reduce(algorithm.build, one.maps, problem, one.tuning, one.in_place, seed);
+      }
     });
   });
 }
@@ -38,10 +42,12 @@ TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
   for_each_algorithm(Collective::kReduceScatter, [](const Algorithm& algorithm) {
     for_each_case([&](const Case& one, std::uint32_t seed) {
       const std::size_t n = one.maps.size(), count = one.problem.count;
+      Problem problem = one.problem;
+      problem.premultiplied = seed % 2 == 0;
       std::vector<SimulatedRank> ranks;
       for (const RankMap& map : one.maps) {
         SimulatedRank rank;
-        rank.schedule = algorithm.build(map, one.problem, one.tuning, one.in_place);
+        rank.schedule = algorithm.build(map, problem, one.tuning, one.in_place);
         rank.in_place = one.in_place;
         rank.input_in_output = -static_cast<std::ptrdiff_t>(count) * map.rank;
         const Vector data = input_of(n * count, map.rank);
@@ -51,7 +57,7 @@ TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
       }
       ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
       simulation.run();
-      const Vector sum = reference_sum(n, n * count, one.problem.average);
+      const Vector sum = reference_sum(n, n * count, problem.average, problem.premultiplied);
       for (const RankMap& map : one.maps) {
         const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(map.rank) * count);
         const Vector expected(sum.begin() + begin, sum.begin() + begin + static_cast<std::ptrdiff_t>(count));
@@ -110,6 +116,7 @@ TEST(Algorithms, UnevenPartsAreGatheredAndSummed) {
         Problem problem = one.problem;
         problem.uneven = true;
         problem.average = problem.average && !gathers;
+        problem.premultiplied = !gathers && seed % 2 == 0;
         problem.parts = std::make_shared<const Parts>(parts);
         const auto part_in = [&](const Vector& whole, std::size_t r) {
           const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(parts.offsets[r]);
@@ -138,7 +145,7 @@ TEST(Algorithms, UnevenPartsAreGatheredAndSummed) {
         }
         ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
         simulation.run();
-        const Vector sum = reference_sum(n, all, problem.average);
+        const Vector sum = reference_sum(n, all, problem.average, problem.premultiplied);
         for (std::size_t r = 0; r < n; ++r) {
           const Vector& output = simulation.output(static_cast<int>(r));
           if (gathers)
@@ -157,11 +164,13 @@ TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {
     for_each_algorithm(collective, [&](const Algorithm& algorithm) {
       for_each_case([&](const Case& one, std::uint32_t seed) {
         const std::size_t n = one.maps.size(), count = one.problem.count;
+        Problem problem = one.problem;
+        problem.premultiplied = reducing && seed % 2 == 0;
         std::vector<SimulatedRank> ranks;
         for (const RankMap& map : one.maps) {
           SimulatedRank rank;
           const bool in_place = one.in_place && map.rank == one.problem.root;
-          rank.schedule = algorithm.build(map, one.problem, one.tuning, in_place);
+          rank.schedule = algorithm.build(map, problem, one.tuning, in_place);
           rank.in_place = in_place;
           const Vector data = input_of(count, map.rank);
           rank.output = in_place ? data : Vector(count, -1);
@@ -171,8 +180,8 @@ TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {
         ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
         simulation.run();
         for (const RankMap& map : one.maps) {
-          Vector expected =
-              reducing ? reference_sum(n, count, one.problem.average) : input_of(count, one.problem.root);
+          Vector expected = reducing ? reference_sum(n, count, problem.average, problem.premultiplied)
+                                     : input_of(count, one.problem.root);
           if (reducing && map.rank != one.problem.root) expected = Vector(count, -1);
           ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
         }

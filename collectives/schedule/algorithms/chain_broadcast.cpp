@@ -8,7 +8,7 @@ namespace {
 
 Schedule build_chain_broadcast(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                bool in_place) {
-  ScheduleBuilder builder(in_place, 0);
+  ScheduleBuilder builder(problem, in_place);
   const std::vector<int> chain = chain_from(ranks, problem.root);
   const std::size_t n = chain.size(), p = position_in(chain, ranks.rank);
   const Piece output{Buffer::kOutput, 0};

@@ -9,7 +9,7 @@ namespace {
 
 Schedule build_direct_all_to_all(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                  bool /*in_place*/) {
-  ScheduleBuilder builder(false, 0);
+  ScheduleBuilder builder(problem, false);
   const int n = ranks.size;
   const std::size_t element = problem.element_bytes;
   const auto input = [&](int rank) {

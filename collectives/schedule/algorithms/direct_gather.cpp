@@ -10,7 +10,8 @@ namespace {
 Schedule build_direct_gather(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                              bool in_place) {
   const std::size_t element = problem.element_bytes;
-  ScheduleBuilder builder(in_place, static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  ScheduleBuilder builder(problem, in_place,
+                          static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
   const auto output = [&](int rank) { return Piece{Buffer::kOutput, 0} + problem.offset_of(rank) * element; };
   const Piece own{Buffer::kInput, 0};
   if (ranks.rank != problem.root) {

@@ -11,7 +11,8 @@ Schedule build_direct_reduce_scatter(const RankMap& ranks, const Problem& proble
                                      bool in_place) {
   const int n = ranks.size, p = ranks.position;
   const std::size_t element = problem.element_bytes, bytes = problem.bytes();
-  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  ScheduleBuilder builder(problem, in_place,
+                          -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
   const auto input = [&](int rank) { return Piece{Buffer::kInput, 0} + problem.offset_of(rank) * element; };
   const Piece output{Buffer::kOutput, 0};
   if (n == 1) {

@@ -3,8 +3,9 @@
 namespace tombolo::collectives {
 namespace {
 
-Schedule build_dissemination_barrier(const RankMap& ranks, const Problem&, const Tuning&, bool /*in_place*/) {
-  ScheduleBuilder builder(false, 0);
+Schedule build_dissemination_barrier(const RankMap& ranks, const Problem& problem, const Tuning&,
+                                     bool /*in_place*/) {
+  ScheduleBuilder builder(problem, false);
   for (int distance = 1; distance < ranks.size; distance *= 2) {
     // A message says that its sender has heard from all before it, so it waits for the earlier rounds.
     if (distance > 1) builder.fence();

@@ -10,7 +10,7 @@ bool doubling_all_reduce_applies(const RankMap& ranks, const Problem& problem, c
 
 Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning&,
                                    bool in_place) {
-  ScheduleBuilder builder(in_place, 0);
+  ScheduleBuilder builder(problem, in_place);
   const int n = ranks.size, p = ranks.position;
   const std::size_t bytes = problem.bytes();
   const Piece output{Buffer::kOutput, 0};

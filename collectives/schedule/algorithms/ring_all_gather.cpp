@@ -11,7 +11,8 @@ Schedule build_ring_all_gather(const RankMap& ranks, const Problem& problem, con
                                bool in_place) {
   const int n = ranks.size, p = ranks.position;
   const std::size_t element = problem.element_bytes;
-  ScheduleBuilder builder(in_place, static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  ScheduleBuilder builder(problem, in_place,
+                          static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
   const auto output = [&](int rank) { return Piece{Buffer::kOutput, 0} + problem.offset_of(rank) * element; };
   const Piece own{Buffer::kInput, 0};
   builder.copy(output(ranks.rank), own, problem.bytes());

@@ -9,7 +9,7 @@ namespace {
 
 Schedule build_ring_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                bool in_place) {
-  ScheduleBuilder builder(in_place, 0);
+  ScheduleBuilder builder(problem, in_place);
   const int n = ranks.size, p = ranks.position;
   const std::size_t element = problem.element_bytes;
   const Interval whole{0, problem.count};

@@ -16,7 +16,8 @@ Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem,
                                    bool in_place) {
   const int n = ranks.size, p = ranks.position;
   const std::size_t element = problem.element_bytes;
-  ScheduleBuilder builder(in_place, -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
+  ScheduleBuilder builder(problem, in_place,
+                          -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * element));
   const auto input = [&](int rank) { return Piece{Buffer::kInput, 0} + problem.offset_of(rank) * element; };
   if (n == 1) {
     builder.copy({Buffer::kOutput, 0}, input(0), problem.bytes());

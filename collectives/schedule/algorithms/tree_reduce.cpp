@@ -10,7 +10,7 @@ bool tree_reduce_applies(const RankMap& ranks, const Problem& problem, const Tun
 }
 
 Schedule build_tree_reduce(const RankMap& ranks, const Problem& problem, const Tuning&, bool in_place) {
-  ScheduleBuilder builder(in_place, 0);
+  ScheduleBuilder builder(problem, in_place);
   const std::vector<int> chain = chain_from(ranks, problem.root);
   const std::size_t n = chain.size(), p = position_in(chain, ranks.rank), bytes = problem.bytes();
   const Piece input{Buffer::kInput, 0}, output{Buffer::kOutput, 0};

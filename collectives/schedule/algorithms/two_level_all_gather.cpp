@@ -14,7 +14,7 @@ class TwoLevelGather {
       : ranks_(ranks),
         problem_(problem),
         shares_(ranks, problem, tuning),
-        builder_(in_place,
+        builder_(problem, in_place,
                  static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * problem.element_bytes)) {}
 
   Schedule build() {

@@ -22,7 +22,7 @@ class TwoLevelSum {
       : ranks_(ranks),
         problem_(problem),
         compression_(ranks.clusters.size() > 1 ? problem.compression : Compression::kNone),
-        builder_(in_place, 0, compression_) {
+        builder_(problem, in_place, 0, compression_) {
     std::size_t largest_cluster = 1;
     for (const auto& cluster : ranks.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
     // Small segment sizes (tests) are taken as they are.

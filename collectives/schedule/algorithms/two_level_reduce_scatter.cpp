@@ -19,7 +19,7 @@ class TwoLevelScatter {
       : ranks_(ranks),
         problem_(problem),
         shares_(ranks, problem, tuning),
-        builder_(in_place,
+        builder_(problem, in_place,
                  -static_cast<std::ptrdiff_t>(problem.offset_of(ranks.rank) * problem.element_bytes)),
         rounds_(rounds()),
         // What arrives in a wave leaves in the next.

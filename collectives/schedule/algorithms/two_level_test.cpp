@@ -23,6 +23,7 @@ TEST(TwoLevel, CompressesBetweenClustersAlone) {
         Problem problem = one.problem;
         problem.compression = compression;
         problem.residual = feedback;
+        problem.premultiplied = seed % 2 == 0;
         const std::size_t n = one.maps.size(), count = problem.count;
         std::vector<SimulatedRank> ranks;
         for (const RankMap& map : one.maps) {
@@ -37,7 +38,7 @@ TEST(TwoLevel, CompressesBetweenClustersAlone) {
         }
         ScheduleSimulation simulation(std::move(ranks), problem.average, seed);
         simulation.run();
-        const Vector expected = reference_sum(n, count, problem.average);
+        const Vector expected = reference_sum(n, count, problem.average, problem.premultiplied);
         const auto divisor = problem.average ? static_cast<float>(n) : 1.0F;
         for (const RankMap& map : one.maps)
           ASSERT_EQ(simulation.output(map.rank), simulation.output(0)) << map.rank;
@@ -48,7 +49,8 @@ TEST(TwoLevel, CompressesBetweenClustersAlone) {
             continue;
           }
           // Inputs are below 97; at most as many encodings as clusters, each of a sum of at most n inputs.
-          const float most = 97.0F * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
+          const float largest = problem.premultiplied ? 97.0F * 4 : 97.0F;
+          const float most = largest * static_cast<float>(n * one.maps[0].clusters.size()) / divisor;
           ASSERT_NEAR(got, expected[i], most / (compression == Compression::kInt8 ? 254 : 256) * 1.001F) << i;
           if (!feedback) continue;
           // What was lost on the way (before the average's division, the last encoding after it) is kept.
