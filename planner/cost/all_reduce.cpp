@@ -30,40 +30,71 @@ void add_ring(AllReduce& result, const Members& members, double fraction) {
     result.transfers.push_back({members[i], members[(i + 1) % n], fraction});
 }
 
-void add_inside(AllReduce& result, const Members& cluster) {
-  for (const int from : cluster)
-    for (const int to : cluster)
-      if (from != to) result.transfers.push_back({from, to, 2.0 / static_cast<double>(cluster.size())});
+/// Members of one cluster by host. Where each host has as many, they stand in rows, one for each host, and
+/// columns; elsewhere there is one column.
+struct Cluster {
+  Members members;
+  std::size_t columns = 1;
+
+  std::size_t rows() const { return members.size() / columns; }
+  int at(std::size_t row, std::size_t column) const { return members[row * columns + column]; }
+  /// Who has the sum of part `index` of members.size() equal ones: each column has the parts of its rows.
+  int owner(std::size_t index) const { return at(index % rows(), index / rows()); }
+};
+
+void add_pairs(AllReduce& result, const Members& members, double fraction) {
+  for (const int from : members)
+    for (const int to : members)
+      if (from != to) result.transfers.push_back({from, to, fraction});
+}
+
+/// Returns how many rounds it takes.
+int add_inside(AllReduce& result, const Cluster& cluster) {
+  for (std::size_t row = 0; row < cluster.rows(); ++row) {
+    Members host;
+    for (std::size_t column = 0; column < cluster.columns; ++column) host.push_back(cluster.at(row, column));
+    add_pairs(result, host, 2.0 / static_cast<double>(cluster.columns));
+  }
+  for (std::size_t column = 0; column < cluster.columns; ++column) {
+    Members peers;
+    for (std::size_t row = 0; row < cluster.rows(); ++row) peers.push_back(cluster.at(row, column));
+    add_pairs(result, peers, 2.0 / static_cast<double>(cluster.members.size()));
+  }
+  return 2 * ((cluster.columns > 1 ? 1 : 0) + (cluster.rows() > 1 ? 1 : 0));
 }
 
 /// Adds the exchange between clusters. Every member owns an equal part of the message in its cluster; the
 /// message is cut at the borders of all clusters' parts.
-void add_between(AllReduce& result, const std::vector<Members>& clusters) {
+void add_between(AllReduce& result, const std::vector<Cluster>& clusters) {
   std::set<double> borders = {1.0};
-  for (const Members& cluster : clusters)
-    for (std::size_t i = 0; i < cluster.size(); ++i)
-      borders.insert(static_cast<double>(i) / static_cast<double>(cluster.size()));
+  for (const Cluster& cluster : clusters)
+    for (std::size_t i = 0; i < cluster.members.size(); ++i)
+      borders.insert(static_cast<double>(i) / static_cast<double>(cluster.members.size()));
   const auto count = static_cast<double>(clusters.size());
   for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
     const double length = *std::next(border) - *border, middle = *border + length / 2;
     Members owners;
-    for (const Members& cluster : clusters)
-      owners.push_back(cluster[static_cast<std::size_t>(middle * static_cast<double>(cluster.size()))]);
+    for (const Cluster& cluster : clusters)
+      owners.push_back(
+          cluster.owner(static_cast<std::size_t>(middle * static_cast<double>(cluster.members.size()))));
     add_ring(result, owners, length * 2 * (count - 1) / count);
   }
 }
 
 /// The members' numbers, grouped by cluster and then host, each in the order of first appearance.
-std::vector<Members> members_by_cluster(const std::vector<MemberLocation>& locations) {
+std::vector<Cluster> members_by_cluster(const std::vector<MemberLocation>& locations) {
   Members all;
   for (std::size_t member = 0; member < locations.size(); ++member) all.push_back(static_cast<int>(member));
   const auto location = [&](int member) { return locations[static_cast<std::size_t>(member)]; };
-  std::vector<Members> clusters = grouped(all, [&](int member) { return location(member).cluster; });
-  for (Members& cluster : clusters) {
-    Members by_host;
-    for (const Members& host : grouped(cluster, [&](int member) { return location(member).host; }))
-      by_host.insert(by_host.end(), host.begin(), host.end());
-    cluster = std::move(by_host);
+  std::vector<Cluster> clusters;
+  for (const Members& members : grouped(all, [&](int member) { return location(member).cluster; })) {
+    const auto hosts = grouped(members, [&](int member) { return location(member).host; });
+    const std::size_t of_first = hosts.front().size();
+    const bool alike =
+        std::ranges::all_of(hosts, [&](const Members& host) { return host.size() == of_first; });
+    Cluster& cluster = clusters.emplace_back();
+    for (const Members& host : hosts) cluster.members.insert(cluster.members.end(), host.begin(), host.end());
+    cluster.columns = alike ? of_first : 1;
   }
   return clusters;
 }
@@ -75,8 +106,8 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
   AllReduce result;
   if (n < 2) return result;
   Members ring;
-  for (const Members& cluster : members_by_cluster(locations))
-    ring.insert(ring.end(), cluster.begin(), cluster.end());
+  for (const Cluster& cluster : members_by_cluster(locations))
+    ring.insert(ring.end(), cluster.members.begin(), cluster.members.end());
   add_ring(result, ring, 2.0 * (n - 1) / n);
   result.ring = true;
   result.rounds = 2 * (n - 1);
@@ -85,17 +116,13 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
 
 namespace {
 
-/// Two levels, of which `add_one` adds what happens inside one cluster.
+/// Two levels, of which `add_one` adds what happens inside one cluster, and returns how many rounds that
+/// takes.
 template <typename AddOne>
-AllReduce two_levels(const std::vector<MemberLocation>& locations, const AddOne& add_one) {
-  const std::vector<Members> clusters = members_by_cluster(locations);
+AllReduce two_levels(const std::vector<Cluster>& clusters, const AddOne& add_one) {
   AllReduce result;
-  bool inside = false;
-  for (const Members& cluster : clusters) {
-    if (cluster.size() > 1) add_one(result, cluster);
-    inside |= cluster.size() > 1;
-  }
-  if (inside) result.rounds = 2;
+  for (const Cluster& cluster : clusters)
+    if (cluster.members.size() > 1) result.rounds = std::max(result.rounds, add_one(result, cluster));
   const int count = static_cast<int>(clusters.size());
   if (count < 2) return result;
   add_between(result, clusters);
@@ -116,13 +143,16 @@ bool crosses(const std::vector<MemberLocation>& locations, Routing routing) {
 }  // namespace
 
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
-  return two_levels(locations, add_inside);
+  return two_levels(members_by_cluster(locations), add_inside);
 }
 
 AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
-  AllReduce result = two_levels(locations, [](AllReduce& all, const Members& cluster) {
-    const auto members = static_cast<double>(cluster.size());
-    add_ring(all, cluster, 2 * (members - 1) / members);
+  std::vector<Cluster> clusters = members_by_cluster(locations);
+  for (Cluster& cluster : clusters) cluster.columns = 1;  // a ring knows no columns
+  AllReduce result = two_levels(clusters, [](AllReduce& all, const Cluster& cluster) {
+    const auto members = static_cast<double>(cluster.members.size());
+    add_ring(all, cluster.members, 2 * (members - 1) / members);
+    return 2;
   });
   result.ring = true;
   return result;

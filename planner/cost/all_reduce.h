@@ -29,9 +29,11 @@ struct MemberLocation {
 /// A ring ordered by cluster and host, which sends 2(n-1)/n of the message over each edge.
 AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& members);
 
-/// Two levels: a reduce-scatter and an all-gather inside each cluster (2/w between each two of its w members,
-/// each way), and between clusters an exchange among the owners of each part of the message, so that with two
-/// clusters each direction between them carries the message exactly once.
+/// Two levels: a reduce-scatter and an all-gather inside each cluster, and between clusters an exchange among
+/// the owners of each part of the message, so that with two clusters each direction between them carries the
+/// message exactly once. Inside a cluster whose hosts have p members each, these exchange among themselves
+/// first (2/p between each two of a host, each way), then those in one place on each host (2/w of the
+/// cluster's w members); where hosts have unlike numbers, all members at once (2/w between each two).
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
 /// The same by rings inside each cluster, as NCCL's channels go: each member sends as much, but a host's
