@@ -19,10 +19,6 @@ inline constexpr std::size_t kLeastShare = std::size_t{64} << 10;
 inline constexpr std::size_t kMostShare = std::size_t{128} << 10;
 
 /// Of an all-gather or a reduce-scatter. Pure: all ranks get the same answers.
-///
-/// What goes around a ring of members in rounds, one for each rank of another cluster, should take those
-/// ranks from the last to the first: the next rank's shares begin with the next member, so that in the other
-/// order all rounds under way would have their shares at the same members at the same time.
 class ClusterShares {
  public:
   /// The arguments must outlive it.
@@ -35,6 +31,12 @@ class ClusterShares {
   /// Of such a piece, the elements that this member of a cluster, which is not the rank's, carries; often
   /// none, since a share is not made smaller than messages are worth.
   Interval share(int rank, std::size_t index, std::size_t cluster, std::size_t member) const noexcept;
+  /// The ranks of a cluster, in the order in which shares of their parts should go around a ring of another
+  /// one's members, a round each: the next rank's shares begin with the next member, so that in the other
+  /// order all rounds under way would have their shares at the same members at the same time.
+  std::vector<int> from_last_to_first(std::size_t cluster) const {
+    return {ranks_.clusters[cluster].rbegin(), ranks_.clusters[cluster].rend()};
+  }
   /// Into how many shares a piece is cut for the members of that cluster, at most.
   std::size_t most_shares(std::size_t cluster) const noexcept {
     return shares_of(longest_piece_, ranks_.clusters[cluster].size());

@@ -1,6 +1,5 @@
 #include "collectives/schedule/algorithms/two_level_all_gather.h"
 
-#include <ranges>
 #include <vector>
 
 #include "collectives/schedule/algorithms/cluster_shares.h"
@@ -76,8 +75,7 @@ class TwoLevelGather {
     for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
       own.push_back({piece, -1});
       for (std::size_t distance = 1; distance < clusters; ++distance)
-        for (const int rank :
-             std::views::reverse(ranks_.clusters[(cluster() + clusters - distance) % clusters]))
+        for (const int rank : shares_.from_last_to_first((cluster() + clusters - distance) % clusters))
           crossed.push_back({piece, rank});
     }
     go_around(own);

@@ -1,7 +1,6 @@
 #include "collectives/schedule/algorithms/two_level_reduce_scatter.h"
 
 #include <algorithm>
-#include <ranges>
 #include <vector>
 
 #include "collectives/schedule/algorithms/cluster_shares.h"
@@ -95,8 +94,7 @@ class TwoLevelScatter {
     for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
       // What feeds the slow link comes first.
       for (std::size_t distance = 1; distance < ranks_.clusters.size(); ++distance)
-        for (const int rank :
-             std::views::reverse(ranks_.clusters[(cluster() + distance) % ranks_.clusters.size()]))
+        for (const int rank : shares_.from_last_to_first((cluster() + distance) % ranks_.clusters.size()))
           all.push_back({piece, rank, {}});
       all.push_back({piece, -1, {}});
     }
