@@ -14,7 +14,8 @@ thread_local const void* calling_back_in = nullptr;
 }  // namespace
 
 Communicator::Call::Call(State& state) : state_(state) {
-  if (state.has_called_back && calling_back_in == &state) {
+  // Another thread may call back meanwhile; of itself a thread knows.
+  if (state.has_called_back.load(std::memory_order_relaxed) && calling_back_in == &state) {
     fail(
         Cause::kInvalidUsage,
         "a callback makes a call on the communicator whose collective it is told of: callbacks leave that to "
@@ -34,7 +35,7 @@ bool Communicator::State::busy() const noexcept {
 
 void Communicator::State::call_back(const Error* why) noexcept {
   if (callbacks == 0) return;
-  has_called_back = true;
+  has_called_back.store(true, std::memory_order_relaxed);
   const void* const before = std::exchange(calling_back_in, this);
   collectives.for_each_open([&](PendingCollective& one) {
     const bool is_done = done(one.started);

@@ -149,9 +149,9 @@ struct Communicator::State {
   std::unique_ptr<HostCollective> host_collective;                ///< with `host`
   std::optional<TaskQueue<HostCollective, HostCall>> host_calls;  ///< with `host`
   WorkTable<PendingCollective> collectives{WorkKind::kCollective};
-  std::size_t collectives_started = 0;  ///< by Communicator::start()
-  bool has_called_back = false;         ///< a callback has begun
-  std::size_t callbacks = 0;            ///< that are still to be called
+  std::size_t collectives_started = 0;       ///< by Communicator::start()
+  std::atomic<bool> has_called_back{false};  ///< a callback has begun
+  std::size_t callbacks = 0;                 ///< that are still to be called
   std::unique_ptr<PointToPoint> messages;
   std::atomic<Phase> phase{Phase::kOpen};
   std::optional<Error> failure;  ///< written once, before `phase` becomes kFailed
