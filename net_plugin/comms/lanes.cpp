@@ -165,12 +165,18 @@ void ReceiveLanes::progress() {
   Lane* awaited = opening();
   settled_ = !unassigned_ && awaited == nullptr;
   if (awaited == nullptr || unassigned_) return;
-  first_->progress();
-  // What came on the first connection may still wait for receives, and its error with it.
-  if (!first_->peer_ended()) return;
+  // What came on a connection may still wait for receives, and its error with it. Where that fills the
+  // connection, its end cannot be seen behind it, but perhaps another one's can.
+  const transport::Connection* ended = nullptr;
+  for (const auto& lane : lanes_) {
+    if (!lane->connection) continue;
+    lane->connection->progress();
+    if (ended == nullptr && lane->connection->peer_ended()) ended = lane->connection.get();
+  }
+  if (ended == nullptr) return;
   if (!grace_) grace_ = Deadline::after(kGrace, clock_);
   if (!grace_->passed()) return;
-  const Error* error = first_->error();
+  const Error* error = ended->error();
   give_up(*awaited, error != nullptr
                         ? *error
                         : Error(Cause::kRemote, "the peer has ended the communicator, or has died"));

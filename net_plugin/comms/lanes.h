@@ -133,8 +133,8 @@ class LaneArrivals {
 
 class ReceiveLanes final : public Lanes {
  public:
-  /// A peer that ends its first connection may have sent on a lane that has not arrived yet: it is waited for
-  /// so long.
+  /// A peer that ends one of its connections may have sent on a lane that has not arrived yet: it is waited
+  /// for so long.
   static constexpr Duration kGrace = std::chrono::seconds(2);
 
   ReceiveLanes(std::unique_ptr<transport::Connection> first, std::unique_ptr<LaneArrivals> arrivals,

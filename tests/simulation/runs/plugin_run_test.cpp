@@ -56,6 +56,12 @@ TEST(PluginRun, AnAbortFailsBothEnds) {
   EXPECT_LT(verdict.messages, 20u);
 }
 
+/// A receive waits for a lane that its sender has given up, and behind what fills the first lane that end
+/// cannot be seen; another lane's can.
+TEST(PluginRun, AReceiverLearnsThatTheLaneItAwaitsWillNotCome) {
+  EXPECT_EQ(run_plugin(draw_plugin_plan(32141, Over::kTcp)).wrong, "");
+}
+
 TEST(PluginRun, AByteThatIsLostIsSeen) {
   PluginPlan plan;
   plan.network.seed = 3;
