@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 #include "collectives/schedule/algorithms/ring_all_reduce.h"
-#include "collectives/schedule/algorithms/two_level_all_reduce.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
 #include "collectives/testing/schedule_simulation.h"
 
 namespace tombolo::collectives {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/format.h"
 #include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/rank_map.h"

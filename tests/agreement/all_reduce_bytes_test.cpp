@@ -12,7 +12,7 @@
 #include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 #include "collectives/schedule/algorithms/ring_all_reduce.h"
-#include "collectives/schedule/algorithms/two_level_all_reduce.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
 #include "planner/cost/all_reduce.h"
 
 namespace tombolo {

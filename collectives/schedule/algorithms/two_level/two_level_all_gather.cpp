@@ -1,8 +1,8 @@
-#include "collectives/schedule/algorithms/two_level_all_gather.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_gather.h"
 
 #include <vector>
 
-#include "collectives/schedule/algorithms/cluster_shares.h"
+#include "collectives/schedule/algorithms/two_level/cluster_shares.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -31,10 +31,7 @@ class TwoLevelGather {
     std::size_t piece = 0;
     int rank = -1;  ///< whose part the members got shares of; -1: the members' own parts
   };
-  struct Item {
-    int rank;
-    Interval elements;
-  };
+  using Item = ClusterShares::Item;
 
   std::size_t cluster() const noexcept { return static_cast<std::size_t>(ranks_.cluster); }
   std::size_t index() const noexcept { return static_cast<std::size_t>(ranks_.index); }
@@ -63,8 +60,7 @@ class TwoLevelGather {
 
   /// What of a round the member had first.
   Item item(const Round& round, std::size_t member) const {
-    if (round.rank < 0) return {members()[member], shares_.piece(members()[member], round.piece)};
-    return {round.rank, shares_.share(round.rank, round.piece, cluster(), member)};
+    return shares_.item(round.piece, round.rank, member);
   }
 
   /// The own parts go around first, since they wait for nobody; then what crossed, in the order in which it
@@ -106,10 +102,6 @@ class TwoLevelGather {
   ScheduleBuilder builder_;
 };
 
-bool two_level_all_gather_applies(const RankMap& ranks, const Problem&, const Tuning&) {
-  return ranks.clusters.size() > 1 && !ranks.uniform_links;
-}
-
 Schedule build_two_level_all_gather(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                     bool in_place) {
   return TwoLevelGather(ranks, problem, tuning, in_place).build();
@@ -117,8 +109,7 @@ Schedule build_two_level_all_gather(const RankMap& ranks, const Problem& problem
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelAllGather{Collective::kAllGather, "two-level",
-                                             two_level_all_gather_applies, build_two_level_all_gather,
-                                             "across, then inside each cluster"};
+constinit const Algorithm kTwoLevelAllGather{Collective::kAllGather, "two-level", clusters_are_far,
+                                             build_two_level_all_gather, "across, then inside each cluster"};
 
 }  // namespace tombolo::collectives

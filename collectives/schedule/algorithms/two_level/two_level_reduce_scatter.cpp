@@ -1,9 +1,9 @@
-#include "collectives/schedule/algorithms/two_level_reduce_scatter.h"
+#include "collectives/schedule/algorithms/two_level/two_level_reduce_scatter.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "collectives/schedule/algorithms/cluster_shares.h"
+#include "collectives/schedule/algorithms/two_level/cluster_shares.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -44,10 +44,7 @@ class TwoLevelScatter {
     int rank = -1;  ///< whose part the members sum up shares of; -1: the members' own parts
     Piece partial;  ///< the sum that is on its way at this rank
   };
-  struct Item {
-    int rank;
-    Interval elements;
-  };
+  using Item = ClusterShares::Item;
 
   std::size_t cluster() const noexcept { return static_cast<std::size_t>(ranks_.cluster); }
   std::size_t index() const noexcept { return static_cast<std::size_t>(ranks_.index); }
@@ -59,8 +56,9 @@ class TwoLevelScatter {
     std::size_t most = 0;
     for (std::size_t piece = 0; piece < shares_.pieces(); ++piece) {
       std::size_t sums = 0;
-      for (int rank = 0; rank < ranks_.size; ++rank)
-        sums += shares_.share(rank, piece, cluster(), index()).count() > 0 ? 1 : 0;
+      for (std::size_t other = 0; other < ranks_.clusters.size(); ++other)
+        for (const int rank : ranks_.clusters[other])
+          sums += other != cluster() && item({piece, rank, {}}, index()).elements.count() > 0 ? 1 : 0;
       most = std::max(most, sums);
     }
     return most;
@@ -85,8 +83,7 @@ class TwoLevelScatter {
 
   /// What of a round the member gets the sum of.
   Item item(const Round& round, std::size_t member) const {
-    if (round.rank < 0) return {members()[member], shares_.piece(members()[member], round.piece)};
-    return {round.rank, shares_.share(round.rank, round.piece, cluster(), member)};
+    return shares_.item(round.piece, round.rank, member);
   }
 
   std::vector<Round> rounds() const {
@@ -170,10 +167,6 @@ class TwoLevelScatter {
   ScratchRing partials_, going_, coming_;
 };
 
-bool two_level_reduce_scatter_applies(const RankMap& ranks, const Problem&, const Tuning&) {
-  return ranks.clusters.size() > 1 && !ranks.uniform_links;
-}
-
 Schedule build_two_level_reduce_scatter(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                         bool in_place) {
   return TwoLevelScatter(ranks, problem, tuning, in_place).build();
@@ -181,8 +174,8 @@ Schedule build_two_level_reduce_scatter(const RankMap& ranks, const Problem& pro
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelReduceScatter{
-    Collective::kReduceScatter, "two-level", two_level_reduce_scatter_applies, build_two_level_reduce_scatter,
-    "inside each cluster, then across"};
+constinit const Algorithm kTwoLevelReduceScatter{Collective::kReduceScatter, "two-level", clusters_are_far,
+                                                 build_two_level_reduce_scatter,
+                                                 "inside each cluster, then across"};
 
 }  // namespace tombolo::collectives

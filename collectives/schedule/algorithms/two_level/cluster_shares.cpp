@@ -1,4 +1,4 @@
-#include "collectives/schedule/algorithms/cluster_shares.h"
+#include "collectives/schedule/algorithms/two_level/cluster_shares.h"
 
 #include <algorithm>
 
@@ -47,6 +47,13 @@ Interval ClusterShares::share(int rank, std::size_t index, std::size_t cluster,
   const std::size_t first = (index_in_cluster_[static_cast<std::size_t>(rank)] + index * shares) % members;
   const std::size_t turn = (member + members - first) % members;
   return turn < shares ? part_of(whole, turn, shares) : Interval{whole.end, whole.end};
+}
+
+ClusterShares::Item ClusterShares::item(std::size_t index, int rank, std::size_t member) const noexcept {
+  const auto own = static_cast<std::size_t>(ranks_.cluster);
+  if (rank >= 0) return {rank, share(rank, index, own, member)};
+  const int one = ranks_.clusters[own][member];
+  return {one, piece(one, index)};
 }
 
 }  // namespace tombolo::collectives

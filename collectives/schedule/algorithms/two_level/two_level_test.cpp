@@ -1,12 +1,14 @@
 // What goes between clusters in the algorithms of two levels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "collectives/schedule/algorithms/two_level_all_gather.h"
-#include "collectives/schedule/algorithms/two_level_all_reduce.h"
-#include "collectives/schedule/algorithms/two_level_reduce_scatter.h"
+#include "base/format.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_gather.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
+#include "collectives/schedule/algorithms/two_level/two_level_reduce_scatter.h"
 #include "collectives/testing/algorithm_cases.h"
 
 namespace tombolo::collectives {

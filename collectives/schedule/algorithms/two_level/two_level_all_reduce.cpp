@@ -1,11 +1,11 @@
-#include "collectives/schedule/algorithms/two_level_all_reduce.h"
+#include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
-#include "collectives/schedule/algorithms/cluster_exchange.h"
-#include "collectives/schedule/algorithms/cluster_shares.h"
+#include "collectives/schedule/algorithms/two_level/cluster_exchange.h"
+#include "collectives/schedule/algorithms/two_level/cluster_shares.h"
 #include "collectives/schedule/partition.h"
 
 namespace tombolo::collectives {
@@ -182,12 +182,6 @@ class TwoLevelSum {
   std::size_t group_bytes_ = 0, share_bytes_ = 0;
 };
 
-bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {
-  // Clusters are declared because what joins them is slower than what is inside. Where it is not slower, a
-  // ring puts no more bytes on any NIC than two levels do.
-  return ranks.clusters.size() > 1 && !ranks.uniform_links;
-}
-
 Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                     bool in_place) {
   return TwoLevelSum(ranks, problem, tuning, in_place).build();
@@ -195,8 +189,7 @@ Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelAllReduce{Collective::kAllReduce, "two-level",
-                                             two_level_all_reduce_applies, build_two_level_all_reduce,
-                                             "inside each cluster, then across"};
+constinit const Algorithm kTwoLevelAllReduce{Collective::kAllReduce, "two-level", clusters_are_far,
+                                             build_two_level_all_reduce, "inside each cluster, then across"};
 
 }  // namespace tombolo::collectives

@@ -18,6 +18,12 @@ inline constexpr std::size_t kLeastShare = std::size_t{64} << 10;
 /// all-reduce of 16 MiB between two clusters of two ranks took 5 % longer with shares of twice that size.
 inline constexpr std::size_t kMostShare = std::size_t{128} << 10;
 
+/// The `applicable` of the algorithms of two levels. Clusters are declared because what joins them is slower
+/// than what is inside; where it is not slower, a ring puts no more bytes on any NIC than two levels do.
+inline bool clusters_are_far(const RankMap& ranks, const Problem&, const Tuning&) noexcept {
+  return ranks.clusters.size() > 1 && !ranks.uniform_links;
+}
+
 /// Of an all-gather or a reduce-scatter. Pure: all ranks get the same answers.
 class ClusterShares {
  public:
@@ -31,6 +37,14 @@ class ClusterShares {
   /// Of such a piece, the elements that this member of a cluster, which is not the rank's, carries; often
   /// none, since a share is not made smaller than messages are worth.
   Interval share(int rank, std::size_t index, std::size_t cluster, std::size_t member) const noexcept;
+  /// What a member of this rank's cluster contributes to a round that goes around the cluster, or gets the
+  /// sum of there: its share of such a piece of that rank's part, or of its own part the piece itself where
+  /// `rank` is negative.
+  struct Item {
+    int rank;
+    Interval elements;
+  };
+  Item item(std::size_t index, int rank, std::size_t member) const noexcept;
   /// The ranks of a cluster, in the order in which shares of their parts should go around a ring of another
   /// one's members, a round each: the next rank's shares begin with the next member, so that in the other
   /// order all rounds under way would have their shares at the same members at the same time.

@@ -1,4 +1,4 @@
-#include "collectives/schedule/algorithms/cluster_exchange.h"
+#include "collectives/schedule/algorithms/two_level/cluster_exchange.h"
 
 #include <optional>
 
