@@ -24,7 +24,7 @@ struct SurveyOptions {
   /// How long another host may be busy with others meanwhile.
   Duration arrival = std::chrono::seconds(5);
   /// When no more rates are measured, since it began with them.
-  Duration budget = std::chrono::seconds(2);
+  Duration budget = std::chrono::seconds(4);
 };
 
 /// Waits for what another host, by its number, sets in the store. Throws where that does not come.

@@ -31,6 +31,10 @@ constexpr std::size_t kLargestTotal = std::size_t{8} << 30;
 constexpr int kInFlight = 4;         // messages per direction: the line never runs dry
 constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
 constexpr std::size_t kGlances = 5;  // bursts of one size, whose median counts
+// So many do where each takes over kLong times `seconds`, as where a token bucket lets all smaller ones pass
+// at once: a host that is held up is so for less.
+constexpr std::size_t kFewGlances = 3;
+constexpr double kLong = 5;
 // Where these differ by more than the factor the ends are held up; twice as long ones tell more, so often.
 // (Where pairs share a link they differ as well.)
 constexpr double kDoubtful = 2;
@@ -60,8 +64,9 @@ double Exchange::glance(const Deadline& until, Duration arrival) {
     const Burst longer = of_bytes(2 * static_cast<double>(size));
     if (until.passed() || size >= kLargestTotal / 2) return {};
     if (static_cast<double>(size) < median * options_.seconds) return longer;
-    if (seen < kGlances) return last_;
-    const auto [least, most] = std::ranges::minmax(rates);
+    const bool take_long = static_cast<double>(size) > median * options_.seconds * kLong;
+    if (seen < (take_long ? kFewGlances : kGlances)) return last_;
+    const auto [least, most] = std::ranges::minmax(std::span(rates).first(seen));
     return most > kDoubtful * least && ++doubts <= kMostDoubts ? longer : Burst{};
   };
   for (Burst burst = agree(until.passed() ? Burst{} : Burst{kSmallest, 2}); burst.messages > 0;

@@ -45,10 +45,10 @@ class Exchange {
   /// joins exchanges that are to be measured under each other's load; the following end does not use it.
   Measured count(RoundBarrier& barrier);
   /// Tells the rate in little time, and no latency: bursts that double until one takes `seconds`. That one is
-  /// sent several times, and the median counts: on a busy machine a sender that is held up makes a burst look
-  /// slow, and a reader that is held up makes it look fast. Where they differ much, longer ones follow. The
-  /// leading end begins no more of them after `until`; the result is then of what was sent, and 0 where
-  /// nothing was. `arrival`: how long the other end may take to begin.
+  /// sent several times, fewer where it takes much longer, and the median counts: on a busy machine a sender
+  /// that is held up makes a burst look slow, and a reader that is held up makes it look fast. Where they
+  /// differ much, longer ones follow. The leading end begins no more of them after `until`; the result is
+  /// then of what was sent, and 0 where nothing was. `arrival`: how long the other end may take to begin.
   double glance(const Deadline& until, Duration arrival);
 
  private:
