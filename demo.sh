@@ -11,8 +11,9 @@ scripts/build.sh release tombolo
 built=$SECONDS
 
 # Beside this script, so that whoever ends the script ends the demo too. Ctrl-C reaches both; the demo tidies up after it.
+# The traps come first: the demo may be up, and whoever waits for that at work, before the next line is reached.
+trap 'if [ -n "${!:-}" ]; then kill -TERM $!; else exit 143; fi' TERM HUP
 (trap - INT; exec build/bin/tombolo demo "$@") <&0 &
-trap 'kill -TERM $!' TERM HUP
 trap : INT
 status=0
 wait $! || status=$?

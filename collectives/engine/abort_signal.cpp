@@ -14,12 +14,16 @@ std::string abort_key(const Rendezvous& rendezvous) {
 
 }  // namespace
 
+std::string presence_key(const Rendezvous& rendezvous, int rank) {
+  return fmt::format("{}/present/{}", rendezvous.prefix, rank);
+}
+
 AbortSignal::AbortSignal() : wakeup_(transport::kernel().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wakeup_) fail_errno(errno, "eventfd for abort()");
 }
 
-void AbortSignal::watch(const Rendezvous& rendezvous, Deadline deadline) {
-  watch_ = rendezvous.store->watch(abort_key(rendezvous), deadline);
+void AbortSignal::watch(const Rendezvous& rendezvous, int rank, Deadline deadline) {
+  watch_ = rendezvous.store->watch(abort_key(rendezvous), presence_key(rendezvous, rank), deadline);
 }
 
 void AbortSignal::raise(const std::string& reason) noexcept {

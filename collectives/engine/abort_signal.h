@@ -26,6 +26,9 @@ struct Rendezvous {
   const Clock* clock = &Clock::steady();  ///< for deadlines
 };
 
+/// The key that is in the store for as long as this rank's communicator is, and its process lives.
+std::string presence_key(const Rendezvous& rendezvous, int rank);
+
 class AbortSignal {
  public:
   /// Watches no store until watch() is called.
@@ -33,8 +36,8 @@ class AbortSignal {
   AbortSignal(const AbortSignal&) = delete;
   AbortSignal& operator=(const AbortSignal&) = delete;
 
-  /// Watches for other ranks' notes from here on.
-  void watch(const Rendezvous& rendezvous, Deadline deadline);
+  /// Watches for other ranks' notes from here on, as this rank, whose presence is in the store meanwhile.
+  void watch(const Rendezvous& rendezvous, int rank, Deadline deadline);
 
   /// Raises the signal of this process. From any thread.
   void raise(const std::string& reason) noexcept;

@@ -113,7 +113,7 @@ TEST(AbortSignal, WakesAThreadThatSleepsOnIt) {
 TEST(AbortSignal, BringsAnotherRanksNoteOfWhichTheFirstStands) {
   StoreServer server("127.0.0.1", 0, kTestSecret, Log());
   AbortSignal signal;
-  signal.watch(at(server), Deadline::after(seconds(60)));
+  signal.watch(at(server), 0, Deadline::after(seconds(60)));
   EXPECT_EQ(signal.check(), AbortSignal::News::kNone);
   const AbortNote first = AbortSignal::publish(at(server), {2, Cause::kTimeout, "rank 2 waited"});
   EXPECT_EQ(first.rank, 2);
@@ -130,7 +130,7 @@ TEST(AbortSignal, BringsAnotherRanksNoteOfWhichTheFirstStands) {
 TEST(AbortSignal, DoesNotHearOtherCommunicators) {
   StoreServer server("127.0.0.1", 0, kTestSecret, Log());
   AbortSignal signal;
-  signal.watch(at(server), Deadline::after(seconds(60)));
+  signal.watch(at(server), 0, Deadline::after(seconds(60)));
   Rendezvous other = at(server);
   other.prefix = "comm/70";
   AbortSignal::publish(other, {1, Cause::kRemote, "elsewhere"});
@@ -142,7 +142,7 @@ TEST(AbortSignal, DoesNotHearOtherCommunicators) {
 TEST(AbortSignal, AStoreThatClosesOnPurposeIsNoNewsAndNothingToSleepOn) {
   auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
   AbortSignal signal;
-  signal.watch(at(*server), Deadline::after(seconds(60)));
+  signal.watch(at(*server), 0, Deadline::after(seconds(60)));
   std::vector<pollfd> before, after;
   signal.append_wait_handles(before);
   server.reset();
@@ -188,6 +188,10 @@ class DyingStore {
     EXPECT_TRUE(store::check_proof(kTestSecret, nonce, proof, theirs));
     const auto verdict = store::make_verdict(kTestSecret, nonce, theirs, true);
     ::send(client, verdict.data(), verdict.size(), MSG_NOSIGNAL);
+    auto held = store::encode(store::Kind::kHold, 1, "comm/7/present/0", {});
+    EXPECT_EQ(::recv(client, held.data(), held.size(), MSG_WAITALL), static_cast<ssize_t>(held.size()));
+    const auto answer = store::encode(store::Kind::kValue, 1, {}, {});
+    ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
     std::byte request{};  // the watch has asked for its key by then
     ::recv(client, &request, 1, 0);
     ::close(client);
@@ -199,7 +203,7 @@ class DyingStore {
 TEST(AbortSignal, AStoreThatDiesIsNews) {
   DyingStore server;
   AbortSignal signal;
-  signal.watch(at(server.port), Deadline::after(seconds(60)));
+  signal.watch(at(server.port), 0, Deadline::after(seconds(60)));
   EXPECT_EQ(next_news(signal), AbortSignal::News::kStoreLost);
 }
 

@@ -162,7 +162,7 @@ void Communicator::State::set_up() {
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
-    signal->watch(rendezvous, deadline);
+    signal->watch(rendezvous, rank, deadline);
     const auto records = collect(*store, rendezvous, "rank", *signal, rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;

@@ -12,9 +12,10 @@
 namespace tombolo::collectives {
 namespace {
 
-/// How long ranks that come of their own accord are waited for after the last one has come. What makes a rank
-/// give up reaches the others within tens of milliseconds, or at the same deadline.
-constexpr Duration kArrivalPatience = std::chrono::milliseconds(500);
+/// How long ranks that live, as far as the store can tell, are waited for after the last one has come. What
+/// makes a rank give up reaches the others within tens of milliseconds, or at the same deadline; those of a
+/// host that has vanished look as if they lived.
+constexpr Duration kArrivalPatience = std::chrono::seconds(3);
 constexpr Duration kLookInterval = std::chrono::milliseconds(20);
 /// The store is there already, or its process has died.
 constexpr Duration kStorePatience = std::chrono::seconds(5);
@@ -50,9 +51,10 @@ std::string text_of(const std::vector<int>& ranks) {
 /// One attempt of one communicator to go on with fewer ranks.
 class Shrinking {
  public:
-  Shrinking(Store& store, std::string prefix, const Communicator& whole, const Clock& clock,
+  /// `of_whole`: where the whole has met; `at`: where those that are left do.
+  Shrinking(Store& store, const Rendezvous& of_whole, const Rendezvous& at, const Communicator& whole,
             Deadline deadline)
-      : store_(store), prefix_(std::move(prefix)), whole_(whole), clock_(clock), deadline_(deadline) {}
+      : store_(store), of_whole_(of_whole), prefix_(at.prefix), whole_(whole), deadline_(deadline) {}
 
   /// All but those, if every other rank excludes the same.
   std::vector<int> without(const std::vector<int>& excluded) {
@@ -68,7 +70,8 @@ class Shrinking {
     return ranks;
   }
 
-  /// Those that come. The first one says who has, once no more do.
+  /// Those that come. The first one says who has, once no more do: those whose communicator or process has
+  /// ended are not waited for.
   std::vector<int> of_arrival() {
     store_.set(key_of(whole_.rank()), {});
     const bool first = store_.add(prefix_ + "/arrivals", 1) == 1;
@@ -86,15 +89,17 @@ class Shrinking {
 
   std::vector<int> decide() {
     std::vector<bool> here(static_cast<std::size_t>(whole_.size()), false);
-    auto patience = Deadline::after(kArrivalPatience, clock_);
+    auto patience = Deadline::after(kArrivalPatience, *of_whole_.clock);
     for (;;) {
       bool missing = false;
       for (int rank = 0; rank < whole_.size(); ++rank) {
         auto&& is_here = here[static_cast<std::size_t>(rank)];
         if (is_here) continue;
+        const bool lives = store_.try_get(presence_key(of_whole_, rank)).has_value();
+        // Asked for after that: a rank that has come may have ended since.
         is_here = store_.try_get(key_of(rank)).has_value();
-        if (is_here) patience = Deadline::after(kArrivalPatience, clock_);
-        missing |= !is_here;
+        if (is_here) patience = Deadline::after(kArrivalPatience, *of_whole_.clock);
+        missing |= lives && !is_here;
       }
       if (!missing || patience.passed() || deadline_.passed()) break;
       std::this_thread::sleep_for(kLookInterval);
@@ -119,9 +124,9 @@ class Shrinking {
   }
 
   Store& store_;
+  const Rendezvous& of_whole_;
   std::string prefix_;
   const Communicator& whole_;
-  const Clock& clock_;
   Deadline deadline_;
 };
 
@@ -145,7 +150,7 @@ std::unique_ptr<Communicator> Communicator::shrink(const std::vector<int>& exclu
       fail(error.cause(), "shrink: the ranks that are left meet at the store of {}, which is gone: {}",
            whole.options.store_elsewhere ? "the process that made the unique id" : "rank 0", error.what());
     }
-    Shrinking shrinking(*store, at.prefix, *this, *at.clock, whole.within(whole.options.deadline));
+    Shrinking shrinking(*store, whole.rendezvous, at, *this, whole.within(whole.options.deadline));
     ranks = excluded.empty() ? shrinking.of_arrival() : shrinking.without(excluded);
   }
   return std::make_unique<Communicator>(make_child(at, ranks));

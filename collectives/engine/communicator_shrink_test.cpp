@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "collectives/engine/communicator.h"
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -61,6 +62,56 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
       EXPECT_TRUE(outcomes[static_cast<std::size_t>(victim)].threw);
     }
   }
+}
+
+/// Hooks that count how often one looks whether a rank has come, once so many have.
+struct Arrivals {
+  explicit Arrivals(int awaited, int others) {
+    hooks.before_set = [this](std::string_view key) { come += key.find("/here/") != key.npos ? 1 : 0; };
+    hooks.before_try_get = [this, others, end = fmt::format("/here/{}", awaited)](std::string_view key) {
+      if (key.ends_with(end) && come == others) ++looks;
+    };
+  }
+  void into(Options& options) const {
+    options.store =
+        std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+  }
+
+  StoreHooks hooks;
+  std::atomic<int> come{0}, looks{0};
+};
+
+TEST(Shrink, WaitsForARankThatLives) {
+  Arrivals arrivals(2, 2);
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        // Each look comes 20 ms after the one before.
+        while (communicator.rank() == 2 && arrivals.looks < 50) std::this_thread::yield();
+        const auto left = communicator.shrink({});
+        EXPECT_EQ(left->size(), 3);
+        EXPECT_EQ(sum_of_ones(*left), 3);
+      },
+      [&](Options& options) { arrivals.into(options); });
+  expect_fine(outcomes);
+}
+
+TEST(Shrink, DoesNotWaitForARankThatIsGone) {
+  Arrivals arrivals(2, 2);
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 2) throw Error(Cause::kInternal, "gives up");
+        EXPECT_THROW(
+            {
+              for (;;) sum_of_ones(communicator);
+            },
+            Error);
+        const auto left = communicator.shrink({});
+        EXPECT_EQ(sum_of_ones(*left), 2);
+      },
+      [&](Options& options) { arrivals.into(options); });
+  EXPECT_LT(arrivals.looks, 100) << "150 are as long as one waits for a rank that lives";
 }
 
 TEST(Shrink, ExcludesWhomAllExclude) {

@@ -101,7 +101,10 @@ class StoreAccess {
   virtual ~StoreAccess() = default;
   /// As Store::connect().
   virtual std::unique_ptr<Store> connect(Deadline deadline, Log log) const = 0;
-  virtual std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const = 0;
+  /// `presence` is another key, empty for none: the store keeps it for as long as the watch is there, and
+  /// drops it when the process of the watch has died.
+  virtual std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
+                                            Deadline deadline) const = 0;
 };
 
 /// The way over the network to the store that listens there.

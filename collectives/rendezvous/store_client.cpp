@@ -185,9 +185,23 @@ std::optional<Frame> Channel::receive(Deadline deadline) {
 }
 
 Watch::Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-             Deadline deadline)
+             std::string_view presence, Deadline deadline)
     : channel_(Channel::connect(address, port, secret, deadline)) {
-  channel_->send(encode(Kind::kGet, 1, key, {}), deadline);
+  if (!presence.empty()) hold(presence, deadline);
+  channel_->send(encode(Kind::kGet, 2, key, {}), deadline);
+}
+
+void Watch::hold(std::string_view presence, Deadline deadline) {
+  channel_->send(encode(Kind::kHold, 1, presence, {}), deadline);
+  const auto answer = channel_->receive(deadline);
+  if (!answer) {
+    fail(Cause::kTimeout, "{} did not set '{}' within {}", channel_->name(), presence,
+         format_seconds(to_seconds(deadline.allowed())));
+  }
+  if (answer->kind == Kind::kRefused) {
+    fail(Cause::kRemote, "{}: key '{}': {}", channel_->name(), presence,
+         std::string_view(reinterpret_cast<const char*>(answer->value.data()), answer->value.size()));
+  }
 }
 
 Watch::News Watch::check() {
@@ -274,8 +288,9 @@ class NetworkAccess final : public StoreAccess {
   std::unique_ptr<Store> connect(Deadline deadline, Log log) const override {
     return Store::connect(address_, port_, secret_, deadline, std::move(log));
   }
-  std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const override {
-    return std::make_unique<store::Watch>(address_, port_, secret_, key, deadline);
+  std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
+                                    Deadline deadline) const override {
+    return std::make_unique<store::Watch>(address_, port_, secret_, key, presence, deadline);
   }
 
  private:

@@ -49,12 +49,14 @@ class Channel {
 class Watch final : public StoreWatch {
  public:
   Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-        Deadline deadline);
+        std::string_view presence, Deadline deadline);
   News check() override;
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   int descriptor() const noexcept override { return news_ == News::kNone ? channel_->descriptor() : -1; }
 
  private:
+  void hold(std::string_view presence, Deadline deadline);
+
   std::unique_ptr<Channel> channel_;
   News news_ = News::kNone;
   std::vector<std::byte> value_;

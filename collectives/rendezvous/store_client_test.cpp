@@ -227,13 +227,35 @@ TEST(StoreWatch, TellsAServerThatDiesFromOneThatCloses) {
       peer.request();
       if (on_purpose) peer.say(encode(Kind::kServerClosing, 0, {}, {}));
     }});
-    Watch watch("127.0.0.1", server.port(), kSecret, "abort", Deadline::after(kPatience));
+    Watch watch("127.0.0.1", server.port(), kSecret, "abort", "", Deadline::after(kPatience));
     for (const auto deadline = Deadline::after(kPatience); watch.check() == Watch::News::kNone;) {
       ASSERT_FALSE(deadline.passed());
       std::this_thread::yield();
     }
     EXPECT_EQ(watch.check(), on_purpose ? Watch::News::kStoreLeft : Watch::News::kStoreLost);
     EXPECT_EQ(watch.descriptor(), -1) << "there is nothing to wait for any more";
+  }
+}
+
+TEST(StoreWatch, APresenceThatIsRefusedOrNotAnsweredIsAnError) {
+  for (const bool refused : {true, false}) {
+    std::atomic<bool> over{false};
+    Server server({[&](const Peer& peer) {
+      peer.welcome();
+      peer.request();
+      const std::string why = "the store is full";
+      if (refused) peer.say(encode(Kind::kRefused, 1, {}, std::as_bytes(std::span(why))));
+      while (!over) std::this_thread::yield();
+    }});
+    const auto watch = [&] {
+      Watch("127.0.0.1", server.port(), kSecret, "abort", "present/1",
+            Deadline::after(seconds(refused ? 60 : 1)));
+    };
+    if (refused)
+      expect_in(error_of(Cause::kRemote, watch), "key 'present/1': the store is full");
+    else
+      expect_in(error_of(Cause::kTimeout, watch), "did not set 'present/1' within 1 s");
+    over = true;
   }
 }
 

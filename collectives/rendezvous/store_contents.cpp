@@ -34,7 +34,7 @@ StoreBudget::Share StoreBudget::take(std::size_t bytes) {
 }
 
 void StoreContents::serve(Client& client, const store::Frame& request) {
-  leave(client);
+  stop_waiting(client);
   const auto found = entries_.find(std::string(request.key));
   const Entry* known = found != entries_.end() ? &found->second : nullptr;
   const auto answer = [&](store::Kind kind, SharedValue value) {
@@ -51,6 +51,7 @@ void StoreContents::serve(Client& client, const store::Frame& request) {
     case store::Kind::kSet:
     case store::Kind::kClaim:
     case store::Kind::kAdd:
+    case store::Kind::kHold:
       break;
     default:
       fail(Cause::kRemote, "unknown request {}", static_cast<int>(request.kind));
@@ -61,6 +62,8 @@ void StoreContents::serve(Client& client, const store::Frame& request) {
       value = sum(request, known);
     } else if (request.kind == store::Kind::kSet) {
       put(request.key, request.value);
+    } else if (request.kind == store::Kind::kHold) {
+      hold(client, request);
     } else {
       value = known != nullptr ? known->value : put(request.key, request.value);
     }
@@ -68,6 +71,15 @@ void StoreContents::serve(Client& client, const store::Frame& request) {
     return answer(store::Kind::kRefused, plain_value(refusal.what()));
   }
   answer(store::Kind::kValue, std::move(value));
+}
+
+void StoreContents::hold(Client& client, const store::Frame& request) {
+  const std::string key(request.key);
+  if (client.held_ && *client.held_ != key)
+    fail(Cause::kRemote, "this client holds '{}' already, and one key at most", *client.held_);
+  put(key, request.value);
+  client.held_ = key;
+  entries_.at(key).holder = &client;
 }
 
 void StoreContents::wait(Client& client, const store::Frame& request) {
@@ -100,6 +112,7 @@ const StoreContents::SharedValue& StoreContents::put(std::string_view key, std::
     entry = entries_.emplace(name, Entry{std::move(value), std::move(of_key)}).first;
   } else {
     entry->second.value = std::move(value);
+    entry->second.holder = nullptr;
   }
   const auto waiting = waiters_.find(name);
   if (waiting == waiters_.end()) return entry->second.value;
@@ -114,6 +127,14 @@ const StoreContents::SharedValue& StoreContents::put(std::string_view key, std::
 }
 
 void StoreContents::leave(Client& client) noexcept {
+  stop_waiting(client);
+  if (!client.held_) return;
+  const auto held = entries_.find(*client.held_);
+  if (held != entries_.end() && held->second.holder == &client) entries_.erase(held);
+  client.held_.reset();
+}
+
+void StoreContents::stop_waiting(Client& client) noexcept {
   if (!client.waiting_) return;
   const auto all = waiters_.find(client.waiting_->key);
   all->second.erase(&client);

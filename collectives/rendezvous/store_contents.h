@@ -81,6 +81,7 @@ class StoreContents {
       std::uint32_t request;
     };
     std::optional<Waiting> waiting_;
+    std::optional<std::string> held_;
   };
 
   explicit StoreContents(const StoreLimits& limits) : most_keys_(limits.keys), budget_(limits.bytes) {}
@@ -89,7 +90,8 @@ class StoreContents {
   /// time: a further one says that it does not wait for the one before any more. Throws kRemote where it is
   /// no request; its client is then to be dropped.
   void serve(Client& client, const store::Frame& request);
-  /// To be called before a client ends: it waits for nothing any more.
+  /// To be called before a client ends: it waits for nothing any more, and the key that it holds goes, unless
+  /// another one has set that since.
   void leave(Client& client) noexcept;
 
   StoreBudget& budget() noexcept { return budget_; }
@@ -101,7 +103,10 @@ class StoreContents {
   struct Entry {
     SharedValue value;
     StoreBudget::Share share;  // of the key
+    const Client* holder = nullptr;
   };
+  void stop_waiting(Client& client) noexcept;
+  void hold(Client& client, const store::Frame& request);
   void wait(Client& client, const store::Frame& request);
   /// Throws kRemote, without having changed anything, where the store is full.
   const SharedValue& put(std::string_view key, std::span<const std::byte> bytes);

@@ -100,8 +100,27 @@ TEST_F(StoreContentsTest, RefusesAValueThatItCouldNotSendOn) {
   EXPECT_EQ(contents_.waiting(), 1U);
 }
 
+TEST_F(StoreContentsTest, AHeldKeyGoesWithItsClientUnlessAnotherOneHasSetItSince) {
+  const std::size_t empty = contents_.budget().taken();
+  for (const bool set_since : {false, true}) {
+    EXPECT_EQ(ask(one_, Kind::kHold, "a", "1").kind, Kind::kValue);
+    EXPECT_EQ(ask(one_, Kind::kHold, "a", "2").kind, Kind::kValue);
+    EXPECT_EQ(ask(one_, Kind::kHold, "b", "1").kind, Kind::kRefused) << "one key at most";
+    EXPECT_EQ(ask(one_, Kind::kGet, "never").kind, Kind::kServerClosing) << "it waits and holds on";
+    EXPECT_EQ(ask(two_, Kind::kGet, "a").text, "2");
+    if (set_since) ask(two_, Kind::kSet, "a", "3");
+    contents_.leave(one_);
+    contents_.leave(one_);
+    EXPECT_EQ(contents_.keys(), set_since ? 1U : 0U);
+    if (!set_since) {
+      EXPECT_EQ(contents_.budget().taken(), empty);
+    }
+  }
+  EXPECT_EQ(ask(two_, Kind::kGet, "a").text, "3");
+}
+
 TEST_F(StoreContentsTest, AnUnknownRequestIsItsClientsEnd) {
-  for (const int kind : {0, 6, 16, 17, 18, 19, 255}) {
+  for (const int kind : {0, 7, 16, 17, 18, 19, 255}) {
     try {
       ask(one_, static_cast<Kind>(kind), "a");
       ADD_FAILURE() << kind;
@@ -124,10 +143,11 @@ TEST(StoreContentsModel, RandomRequestsOfSeveralClientsAreAnsweredAsByAMap) {
         model.leave(client);
         continue;
       }
-      constexpr std::array kKinds{Kind::kSet, Kind::kGet, Kind::kTryGet, Kind::kClaim, Kind::kAdd};
+      constexpr std::array kKinds{Kind::kSet,   Kind::kGet, Kind::kTryGet,
+                                  Kind::kClaim, Kind::kAdd, Kind::kHold};
       const std::string key = "key " + std::to_string(any(4));
       const std::string value(static_cast<std::size_t>(any(2) * 4), static_cast<char>('a' + any(3)));
-      ASSERT_EQ(model.step(client, kKinds[static_cast<std::size_t>(any(4))], key, value), "") << step;
+      ASSERT_EQ(model.step(client, kKinds[static_cast<std::size_t>(any(5))], key, value), "") << step;
     }
   }
 }

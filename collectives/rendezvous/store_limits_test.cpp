@@ -193,7 +193,7 @@ TEST(StoreOfAJob, ServesAFewHundredRanksAndTheirWatches) {
   for (int rank = 0; rank < kRanks; ++rank) {
     clients.push_back(Store::connect("127.0.0.1", server.port(), {}, deadline, Log()));
     watches.push_back(std::make_unique<store::Watch>("127.0.0.1", server.port(), transport::Secret(),
-                                                     "comm/0/abort", deadline));
+                                                     "comm/0/abort", name("present", rank), deadline));
   }
   std::atomic<int> wrong{0};
   {

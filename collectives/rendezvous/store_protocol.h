@@ -26,6 +26,7 @@ enum class Kind : std::uint8_t {
   kTryGet = 3,  ///< answered at once
   kClaim = 4,
   kAdd = 5,            ///< value: 8 bytes
+  kHold = 6,           ///< as kSet, until this client's connection ends; one key per client
   kValue = 16,         ///< the answer
   kAbsent = 17,        ///< to kTryGet
   kRefused = 18,       ///< value: why
@@ -39,7 +40,7 @@ constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = 1 + 4 + 2;  ///< after the length
 constexpr std::size_t kMaxFrame = kHeaderBytes + kMaxKey + kMaxValue;
 /// Also says how a secret comes from a text: ends that differ in it could not tell that from another text.
-constexpr std::uint16_t kVersion = 2;
+constexpr std::uint16_t kVersion = 3;
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;

@@ -73,7 +73,7 @@ TEST(StoreHello, NamesWhatAnswersInstead) {
     ADD_FAILURE() << "another version was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
-    EXPECT_STREQ(error.what(), "the store speaks version 1, this build version 2");
+    EXPECT_STREQ(error.what(), "the store speaks version 1, this build version 3");
   }
   hello[0] = std::byte{'H'};
   try {

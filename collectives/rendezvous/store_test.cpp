@@ -321,8 +321,8 @@ TEST(Store, DropsATrustedClientThatSendsAbsurdLengths) {
 
 TEST(StoreWatch, TellsOfTheKeyAndOfAServerThatCloses) {
   auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
-  store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", Deadline::after(kPatience));
-  store::Watch other("127.0.0.1", server->port(), kSecret, "never", Deadline::after(kPatience));
+  store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", "", Deadline::after(kPatience));
+  store::Watch other("127.0.0.1", server->port(), kSecret, "never", "", Deadline::after(kPatience));
   EXPECT_EQ(watch.check(), store::Watch::News::kNone);
   connect(server->port())->set("abort", bytes("why"));
   const auto deadline = Deadline::after(kPatience);
@@ -333,6 +333,22 @@ TEST(StoreWatch, TellsOfTheKeyAndOfAServerThatCloses) {
   server.reset();
   while (other.check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
   EXPECT_EQ(other.check(), store::Watch::News::kStoreLeft);
+}
+
+TEST(StoreWatch, IsPresentInTheStoreUntilItsConnectionEnds) {
+  StoreServer server("127.0.0.1", 0, kSecret, Log());
+  const auto client = connect(server.port());
+  auto watch = std::make_unique<store::Watch>("127.0.0.1", server.port(), kSecret, "abort", "present/1",
+                                              Deadline::after(kPatience));
+  EXPECT_TRUE(client->try_get("present/1"));
+  client->set("abort", bytes("why"));
+  const auto deadline = Deadline::after(kPatience);
+  while (watch->check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(watch->value(), bytes("why"));
+  EXPECT_TRUE(client->try_get("present/1")) << "also once it has told its news";
+  watch.reset();
+  while (client->try_get("present/1") && !deadline.passed()) std::this_thread::yield();
+  EXPECT_FALSE(client->try_get("present/1"));
 }
 
 TEST(Store, ClientsLearnThatTheServerIsGone) {

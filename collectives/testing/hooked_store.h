@@ -15,6 +15,8 @@ struct StoreHooks {
   std::function<void()> before_connect = [] {};
   /// Before a key is set.
   std::function<void(std::string_view key)> before_set = [](std::string_view) {};
+  /// Before a look whether a key is there.
+  std::function<void(std::string_view key)> before_try_get = [](std::string_view) {};
   /// Before a look whether another rank has given up, which a rank takes once it has found nothing to do.
   std::function<void(StoreWatch&)> before_look = [](StoreWatch&) {};
 };
@@ -29,8 +31,9 @@ class HookedStore final : public StoreAccess {
     hooks_.before_connect();
     return std::make_unique<Client>(store_->connect(deadline, std::move(log)), hooks_);
   }
-  std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const override {
-    return std::make_unique<Watch>(store_->watch(key, deadline), hooks_);
+  std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
+                                    Deadline deadline) const override {
+    return std::make_unique<Watch>(store_->watch(key, presence, deadline), hooks_);
   }
 
  private:
@@ -46,6 +49,7 @@ class HookedStore final : public StoreAccess {
       return store_->get(key, deadline);
     }
     std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
+      hooks_.before_try_get(key);
       return store_->try_get(key);
     }
     std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {

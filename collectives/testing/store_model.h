@@ -51,7 +51,8 @@ class StoreModel {
     const auto found = values_.find(key);
     const bool no_counter = kind == store::Kind::kAdd &&
                             (value.size() != 8 || (found != values_.end() && found->second.size() != 8));
-    const bool full = refused && !no_counter;
+    const bool holds_another = kind == store::Kind::kHold && held_[client] && *held_[client] != key;
+    const bool full = refused && !no_counter && !holds_another;
     if (full && values_.size() < limits_.keys && contents_.budget().taken() + 2 * kMostPerKey < limits_.bytes)
       return "refused although there is room";
     const auto expected = full ? refusal(client, request) : answer(client, kind, key, value, request);
@@ -70,6 +71,13 @@ class StoreModel {
   void leave(std::size_t client) {
     contents_.leave(clients_[client]);
     waiting_[client].reset();
+    if (!held_[client]) return;
+    const auto holder = holders_.find(*held_[client]);
+    if (holder != holders_.end() && holder->second == client) {
+      values_.erase(holder->first);
+      holders_.erase(holder);
+    }
+    held_[client].reset();
   }
 
  private:
@@ -99,6 +107,7 @@ class StoreModel {
     const bool known = found != values_.end();
     const auto set = [&](const std::string& to) {
       values_[key] = to;
+      holders_.erase(key);
       for (std::size_t i = 0; i < kClients; ++i) {
         if (!waiting_[i] || waiting_[i]->first != key) continue;
         answers[i].push_back({store::Kind::kValue, waiting_[i]->second, to});
@@ -121,6 +130,16 @@ class StoreModel {
         break;
       case store::Kind::kTryGet:
         reply(known ? store::Kind::kValue : store::Kind::kAbsent, known ? found->second : "");
+        break;
+      case store::Kind::kHold:
+        if (held_[client] && *held_[client] != key) {
+          reply(store::Kind::kRefused, "");
+          break;
+        }
+        set(value);
+        held_[client] = key;
+        holders_[key] = client;
+        reply(store::Kind::kValue, "");
         break;
       case store::Kind::kClaim:
         if (!known) set(value);
@@ -148,6 +167,8 @@ class StoreModel {
   std::uint32_t last_request_ = 0;
   std::map<std::string, std::string> values_;
   std::array<std::optional<std::pair<std::string, std::uint32_t>>, kClients> waiting_;
+  std::array<std::optional<std::string>, kClients> held_;
+  std::map<std::string, std::size_t> holders_;  // of keys that go with a client
 };
 
 }  // namespace tombolo::collectives::test

@@ -181,10 +181,11 @@ TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int 
 #define TOMBOLO_SHRINK_ABORT 1   /**< comm may have failed; calls on it that still wait are aborted */
 /** Makes a communicator of the ranks that are left, in their order; comm is destroyed as usual when it is no
  * longer needed. Called by all of them with the same excludeRanksList of excludeRanksCount ranks, or with
- * null and 0 and TOMBOLO_SHRINK_ABORT by those that noticed a failure: they wait half a second after the last
- * one has come, and go on without the others (tomboloRemoteError for a rank that comes later). Works of comm
- * are not taken over. The ranks meet in the store, so the process that keeps it - rank 0, or that which
- * called tomboloGetUniqueId - must be alive. */
+ * null and 0 and TOMBOLO_SHRINK_ABORT by those that noticed a failure: they wait for those whose process
+ * lives, as far as the store can tell, at most three seconds after the last one has come, and go on without
+ * the others (tomboloRemoteError for a rank that comes later). Works of comm are not taken over. The ranks
+ * meet in the store, so the process that keeps it - rank 0, or that which called tomboloGetUniqueId - must be
+ * alive. */
 TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
                                               int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
 /** Opens a store in this process for ranks that are to join `comm`, and describes it, as tomboloGetUniqueId

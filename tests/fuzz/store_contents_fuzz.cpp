@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.keys = input.ConsumeIntegralInRange<std::size_t>(0, 6);
   limits.bytes = input.ConsumeIntegralInRange<std::size_t>(0, 40'000);
   test::StoreModel model(limits);
-  constexpr store::Kind kKinds[] = {store::Kind::kSet, store::Kind::kGet, store::Kind::kTryGet,
-                                    store::Kind::kClaim, store::Kind::kAdd};
+  constexpr store::Kind kKinds[] = {store::Kind::kSet,   store::Kind::kGet, store::Kind::kTryGet,
+                                    store::Kind::kClaim, store::Kind::kAdd, store::Kind::kHold};
   while (input.remaining_bytes() > 0) {
     const auto client = input.ConsumeIntegralInRange<std::size_t>(0, test::StoreModel::kClients - 1);
     if (input.ConsumeIntegralInRange(0, 9) == 0) {

@@ -32,6 +32,9 @@ class SimulatedStore::Client final : public Store {
   }
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
     take_time();
+    const auto held = store_.held_.find(key);
+    if (held != store_.held_.end() && !store_.world_.kernel().killed(held->second))
+      return std::vector<std::byte>();
     const auto found = store_.values_.find(key);
     if (found == store_.values_.end()) return std::nullopt;
     return found->second;
@@ -65,7 +68,13 @@ class SimulatedStore::Client final : public Store {
 
 class SimulatedStore::Watch final : public StoreWatch {
  public:
-  Watch(SimulatedStore& store, unsigned host, std::string_view key) : store_(store), host_(host), key_(key) {}
+  Watch(SimulatedStore& store, unsigned host, std::string_view key, std::string_view presence)
+      : store_(store), host_(host), key_(key), presence_(presence) {
+    if (!presence_.empty()) store_.held_.emplace(presence_, host);
+  }
+  ~Watch() override { store_.held_.erase(presence_); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
 
   News check() override {
     if (news_ != News::kNone) return news_;
@@ -91,7 +100,7 @@ class SimulatedStore::Watch final : public StoreWatch {
  private:
   SimulatedStore& store_;
   unsigned host_;
-  std::string key_;
+  std::string key_, presence_;
   News news_ = News::kNone;
   std::vector<std::byte> value_;
 };
@@ -108,8 +117,9 @@ class SimulatedStore::Access final : public StoreAccess {
     }
     return std::make_unique<Client>(store_, host_);
   }
-  std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline) const override {
-    return std::make_unique<Watch>(store_, host_, key);
+  std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
+                                    Deadline) const override {
+    return std::make_unique<Watch>(store_, host_, key, presence);
   }
 
  private:

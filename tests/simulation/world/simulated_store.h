@@ -34,6 +34,7 @@ class SimulatedStore {
   World& world_;
   bool left_ = false;
   std::map<std::string, std::vector<std::byte>, std::less<>> values_;
+  std::map<std::string, unsigned, std::less<>> held_;  // keys that watches hold, and the watches' hosts
 };
 
 }  // namespace tombolo::simulation

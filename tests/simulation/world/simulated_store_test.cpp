@@ -62,8 +62,8 @@ TEST_F(StoreInMemory, AKeyThatDoesNotComeIsATimeout) {
 
 TEST_F(StoreInMemory, AWatchSeesWhatWasSetBeforeTheStoreClosed) {
   const auto deadline = Deadline::after(seconds(1), world_.clock());
-  const auto set = store_.access(1)->watch("key", deadline),
-             unset = store_.access(1)->watch("other", deadline);
+  const auto set = store_.access(1)->watch("key", "", deadline),
+             unset = store_.access(1)->watch("other", "", deadline);
   EXPECT_EQ(set->check(), StoreWatch::News::kNone);
   world_.add(0, [&] {
     connect(0)->set("key", bytes("value"));
@@ -75,9 +75,23 @@ TEST_F(StoreInMemory, AWatchSeesWhatWasSetBeforeTheStoreClosed) {
   EXPECT_EQ(unset->check(), StoreWatch::News::kStoreLeft);
 }
 
+TEST_F(StoreInMemory, KeepsAPresenceUntilItsWatchEndsOrItsProcessDies) {
+  const auto deadline = Deadline::after(seconds(1), world_.clock());
+  auto first = store_.access(1)->watch("key", "one", deadline),
+       second = store_.access(2)->watch("key", "two", deadline);
+  world_.add(0, [&] {
+    const auto store = connect(0);
+    EXPECT_TRUE(store->try_get("one") && store->try_get("two"));
+    first.reset();
+    world_.kernel().kill(2);
+    EXPECT_FALSE(store->try_get("one") || store->try_get("two"));
+  });
+  EXPECT_EQ(world_.run(seconds(5)), "");
+}
+
 TEST_F(StoreInMemory, DiesWithItsProcess) {
   Cause of_client = Cause::kInternal, of_connect = Cause::kInternal;
-  const auto watch = store_.access(1)->watch("key", Deadline::after(seconds(1), world_.clock()));
+  const auto watch = store_.access(1)->watch("key", "", Deadline::after(seconds(1), world_.clock()));
   world_.add(1, [&] {
     const auto store = connect(1);
     world_.kernel().kill(0);
