@@ -65,7 +65,8 @@ void AbortSignal::append_wait_handles(std::vector<pollfd>& handles) const {
 
 AbortNote AbortSignal::publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept {
   try {
-    const auto store = rendezvous.store->connect(Deadline::after(kPublishPatience, *rendezvous.clock), Log());
+    const auto store =
+        rendezvous.store->reconnect(Deadline::after(kPublishPatience, *rendezvous.clock), Log());
     return AbortNote::decode(store->claim(abort_key(rendezvous), own.encode()));
   } catch (...) {
     return own;

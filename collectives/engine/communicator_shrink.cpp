@@ -144,8 +144,8 @@ std::unique_ptr<Communicator> Communicator::shrink(const std::vector<int>& exclu
   if (size() > 1) {
     std::unique_ptr<Store> store;
     try {
-      store = at.store->connect(whole.within(std::min<Duration>(kStorePatience, whole.options.deadline)),
-                                whole.options.log);
+      store = at.store->reconnect(whole.within(std::min<Duration>(kStorePatience, whole.options.deadline)),
+                                  whole.options.log);
     } catch (const Error& error) {
       fail(error.cause(), "shrink: the ranks that are left meet at the store of {}, which is gone: {}",
            whole.options.store_elsewhere ? "the process that made the unique id" : "rank 0", error.what());

@@ -112,7 +112,7 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
 std::string Communicator::State::name_ranks_not_waiting() noexcept {
   try {
     const Duration patience = std::min<Duration>(kStuckCheckPatience, options.deadline);
-    const auto store = rendezvous.store->connect(within(patience), Log());
+    const auto store = rendezvous.store->reconnect(within(patience), Log());
     const auto key = [&](int rank) { return fmt::format("{}/stuck/{}", rendezvous.prefix, rank); };
     store->set(key(options.identity.rank), {});
     // The others' deadlines pass within moments of this one's. So this waits for one rank after the other

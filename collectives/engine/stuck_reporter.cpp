@@ -28,7 +28,7 @@ void StuckReporter::publish() noexcept {
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
     for (const auto& [communicator, state] : stuck_) report.communicators.push_back(state);
-    const auto store = job_.store->connect(Deadline::after(kPatience, *job_.clock), Log());
+    const auto store = job_.store->reconnect(Deadline::after(kPatience, *job_.clock), Log());
     store->set(report_key(job_.prefix, rank_), report.encode());
   } catch (...) {  // whoever asks will see no report of this rank, or an old one
   }

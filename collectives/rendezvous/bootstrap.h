@@ -64,10 +64,12 @@ class StoreServer {
 /// gone, and when it is full (StoreLimits).
 class Store {
  public:
-  /// Retries until the deadline while no server listens yet. Throws kTimeout / kRemote (wrong secret) naming
-  /// address and port.
+  /// Retries until the deadline while no server listens yet, or throws kRemote where nobody listens. Throws
+  /// kTimeout / kRemote (wrong secret) naming address and port.
+  enum class IfNobodyListens { kRetry, kFail };
   static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
-                                        Deadline deadline, Log log);
+                                        Deadline deadline, Log log,
+                                        IfNobodyListens otherwise = IfNobodyListens::kRetry);
   virtual ~Store() = default;
   /// Sets the key, whatever it held.
   virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
@@ -101,6 +103,8 @@ class StoreAccess {
   virtual ~StoreAccess() = default;
   /// As Store::connect().
   virtual std::unique_ptr<Store> connect(Deadline deadline, Log log) const = 0;
+  /// To a store that was there before: where nobody listens any more it throws kRemote at once.
+  virtual std::unique_ptr<Store> reconnect(Deadline deadline, Log log) const = 0;
   /// `presence` is another key, empty for none: the store keeps it for as long as the watch is there, and
   /// drops it when the process of the watch has died.
   virtual std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,

@@ -37,14 +37,14 @@ bool wait_for(int descriptor, short events, Deadline deadline) {
   }
 }
 
-/// Tries to connect once: a connected non-blocking socket, or -1 with `why`.
-int attempt(const tcp::endpoint& endpoint, Deadline deadline, std::string& why) {
+/// Tries to connect once: a connected non-blocking socket, or -1 with the `error`.
+int attempt(const tcp::endpoint& endpoint, Deadline deadline, int& error) {
   const int descriptor =
       ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
   if (descriptor < 0) fail_errno(errno, "store: socket");
   const int on = 1;
   ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  int error = 0;
+  error = 0;
   if (::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) error = errno;
   if (error == EINPROGRESS) {
     error = ETIMEDOUT;
@@ -56,14 +56,14 @@ int attempt(const tcp::endpoint& endpoint, Deadline deadline, std::string& why) 
   }
   if (error == 0) return descriptor;
   ::close(descriptor);
-  why = errno_text(error);
   return -1;
 }
 
 }  // namespace
 
 std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
-                                          const transport::Secret& secret, Deadline deadline) {
+                                          const transport::Secret& secret, Deadline deadline,
+                                          Store::IfNobodyListens otherwise) {
   const std::string name = fmt::format("the store at {}:{}", address, port);
   asio::io_context io;
   std::string why = "no attempt was made";
@@ -71,19 +71,27 @@ std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
     asio::error_code error;
     const auto found = tcp::resolver(io).resolve(address, std::to_string(port), error);
     if (error) why = error.message();
+    bool refused = !found.empty();  // by all addresses
     for (const auto& entry : found) {
-      const int descriptor = attempt(entry.endpoint(), deadline, why);
-      if (descriptor < 0) continue;
+      int problem = 0;
+      const int descriptor = attempt(entry.endpoint(), deadline, problem);
+      refused &= problem == ECONNREFUSED;
+      if (descriptor < 0) {
+        why = errno_text(problem);
+        continue;
+      }
       std::unique_ptr<Channel> channel(new Channel(descriptor, name));
       try {
         channel->handshake(secret, deadline);
         return channel;
-      } catch (const Error& problem) {
+      } catch (const Error& failed) {
         // A store that is just going down (or a full backlog) closes before its hello: worth another attempt.
-        if (problem.cause() != Cause::kSystem) throw;
-        why = problem.what();
+        if (failed.cause() != Cause::kSystem) throw;
+        why = failed.what();
       }
     }
+    if (refused && otherwise == Store::IfNobodyListens::kFail)
+      fail(Cause::kRemote, "{} is gone: {}", name, why);
     if (deadline.passed()) {
       fail(
           Cause::kTimeout,
@@ -288,6 +296,9 @@ class NetworkAccess final : public StoreAccess {
   std::unique_ptr<Store> connect(Deadline deadline, Log log) const override {
     return Store::connect(address_, port_, secret_, deadline, std::move(log));
   }
+  std::unique_ptr<Store> reconnect(Deadline deadline, Log log) const override {
+    return Store::connect(address_, port_, secret_, deadline, std::move(log), Store::IfNobodyListens::kFail);
+  }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline deadline) const override {
     return std::make_unique<store::Watch>(address_, port_, secret_, key, presence, deadline);
@@ -306,8 +317,8 @@ std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const
 }
 
 std::unique_ptr<Store> Store::connect(const std::string& address, int port, const transport::Secret& secret,
-                                      Deadline deadline, Log log) {
-  auto channel = store::Channel::connect(address, port, secret, deadline);
+                                      Deadline deadline, Log log, IfNobodyListens otherwise) {
+  auto channel = store::Channel::connect(address, port, secret, deadline, otherwise);
   log.trace("connected to {}", channel->name());
   return std::make_unique<Client>(std::move(channel), deadline.allowed());
 }

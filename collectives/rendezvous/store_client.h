@@ -15,9 +15,10 @@ namespace tombolo::collectives::store {
 /// An authenticated connection to the store. One thread at a time. Owns its socket.
 class Channel {
  public:
-  /// Retries until the deadline while no server listens. Throws kTimeout, or kRemote for a wrong secret.
+  /// As Store::connect().
   static std::unique_ptr<Channel> connect(const std::string& address, int port,
-                                          const transport::Secret& secret, Deadline deadline);
+                                          const transport::Secret& secret, Deadline deadline,
+                                          Store::IfNobodyListens otherwise = Store::IfNobodyListens::kRetry);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -153,6 +153,19 @@ TEST(StoreClient, NamesAServerThatDoesNotKnowTheSecretItself) {
   expect_in(error_of(Cause::kRemote, [&] { connect(server.port()); }), "does not know the secret itself");
 }
 
+TEST(StoreClient, FailsAtOnceWhereAStoreWasAndNobodyListensAnyMore) {
+  int port = 0;
+  {
+    StoreServer gone("127.0.0.1", 0, kSecret, Log());
+    port = gone.port();
+  }
+  const auto access = store_at("127.0.0.1", port, kSecret);
+  expect_in(error_of(Cause::kRemote, [&] { access->reconnect(Deadline::after(kPatience), Log()); }),
+            fmt::format("the store at 127.0.0.1:{} is gone: Connection refused", port));
+  StoreServer again("127.0.0.1", port, kSecret, Log());
+  EXPECT_FALSE(access->reconnect(Deadline::after(kPatience), Log())->try_get("key"));
+}
+
 TEST(StoreClient, DoesNotWaitForASilentServerBeyondItsDeadline) {
   Server server({[](const Peer& peer) { peer.wait_for_the_end(); }});
   expect_in(error_of(Cause::kTimeout, [&] { connect(server.port(), milliseconds(100)); }),

@@ -31,6 +31,10 @@ class HookedStore final : public StoreAccess {
     hooks_.before_connect();
     return std::make_unique<Client>(store_->connect(deadline, std::move(log)), hooks_);
   }
+  std::unique_ptr<Store> reconnect(Deadline deadline, Log log) const override {
+    hooks_.before_connect();
+    return std::make_unique<Client>(store_->reconnect(deadline, std::move(log)), hooks_);
+  }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline deadline) const override {
     return std::make_unique<Watch>(store_->watch(key, presence, deadline), hooks_);

@@ -117,6 +117,10 @@ class SimulatedStore::Access final : public StoreAccess {
     }
     return std::make_unique<Client>(store_, host_);
   }
+  std::unique_ptr<Store> reconnect(Deadline, Log) const override {
+    if (store_.state(host_) != State::kOpen) fail(Cause::kRemote, "the store is gone");
+    return std::make_unique<Client>(store_, host_);
+  }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline) const override {
     return std::make_unique<Watch>(store_, host_, key, presence);
