@@ -18,8 +18,10 @@ constexpr Duration kLongestSleep = std::chrono::seconds(1);
 constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
 /// That another rank has given up may be known before its last messages, and those of ranks that wait for
-/// none of its, have come: they take another way, on which the kernel may have to send them again.
-constexpr Duration kLastWordsPatience = std::chrono::seconds(1);
+/// none of its, have come: they take another way, on which the kernel may have to send them again. Inside a
+/// cluster it rarely has to.
+constexpr Duration kLastWordsPatience = std::chrono::milliseconds(50);
+constexpr Duration kLastWordsPatienceAcrossClusters = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -140,16 +142,18 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
 Duration Communicator::State::check_other_ranks(TimePoint idle_since,
                                                 const std::function<std::string()>& what) {
   tell_if_stuck(idle_since, what);
+  const Duration patience =
+      rank_map.clusters.size() > 1 ? kLastWordsPatienceAcrossClusters : kLastWordsPatience;
   const auto news = signal->check();
   const auto gone = gone_before_connecting();
   if (news == AbortSignal::News::kNone && !gone) {
     told_at.reset();
-    return kLastWordsPatience;
+    return kLongestSleep;
   }
   const TimePoint now = options.router.clock->now();
   if (!told_at) told_at = now;
   const Duration quiet = now - std::max(*told_at, idle_since);
-  if (quiet < kLastWordsPatience) return kLastWordsPatience - quiet;
+  if (quiet < patience) return patience - quiet;
   switch (news) {
     case AbortSignal::News::kNote:
       fail_all_ranks(signal->note().cause, what());
