@@ -90,8 +90,8 @@ def _conditions(results):
     lines += ["", "Float32 in host memory, sums. The size is that of a rank's larger buffer; one float for each rank at least. Before each call "
               "all ranks meet in shared memory, at the same barrier for every library; a call's time is that of the rank that took longest in "
               "it; a figure is the median over the calls of a round, and then over the rounds, in microseconds; what took longer than "
-              f"{results['slow']} s in one round was not measured in later ones. Every size of every run was checked element by element. *Ratio* is the best other library's time over Tombolo's: above 1 Tombolo is faster, and "
-              "where it is not the figure is **bold**.", ""]
+              f"{results['slow']} s in one round was not measured in later ones. Every size of every run was checked element by element. "
+              "*Ratio* is the best other library's time over Tombolo's: above 1 Tombolo is faster, and where it is not the figure is **bold**.", ""]
     return lines
 
 
@@ -125,9 +125,9 @@ def page(results, with_picture):
     clusters = figures.cells(results["runs"], "clusters")
     if clusters:
         lines += ["", "## Two clusters and a slow link", "",
-                  f"Four ranks, each on a host of its own that is a network namespace: `--emulate {results['emulation']}`, two hosts in each cluster. "
-                  "The hosts share this machine's processors. Open MPI and MPICH start their daemons through `bench/compare/mpi_hosts.py` in place of "
-                  "ssh.", ""]
+                  f"Four ranks, each on a host of its own that is a network namespace: `--emulate {results['emulation']}`, two hosts in "
+                  "each cluster. The hosts share this machine's processors. Open MPI and MPICH start their daemons through "
+                  "`bench/compare/mpi_hosts.py` in place of ssh.", ""]
         found = figures.summary(clusters.values())
         if found["cells"]:
             lines += [f"Faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}.", ""]

@@ -82,7 +82,9 @@ def picture(results):
                   for (number, colour, _), at in zip(named, heights)]
     left, top = len(collectives) % COLUMNS * WIDTH / COLUMNS + LEFT, len(collectives) // COLUMNS * PANEL_HEIGHT + TOP
     found = figures.summary(figures.cells(results["runs"], "host").values())
-    for line, text in enumerate(["How many times faster than the best", "of the other libraries, by size.", "Below the dashed line Tombolo is slower.", "",
-                                 f"Faster in {found['won']} of {found['cells']} cells,", f"geometric mean {found['mean']:.2f} times."]):
-        parts.append(f'<text class="{"t" if line > 3 else "s"}" style="font-size:13px" x="{left:.0f}" y="{top + 20 * line:.0f}">{text}</text>')
+    told = ["How many times faster than the best", "of the other libraries, by size.", "Below the dashed line Tombolo is slower.", "",
+            f"Faster in {found['won']} of {found['cells']} cells,", f"geometric mean {found['mean']:.2f} times."]
+    for line, text in enumerate(told):
+        css = "t" if line > 3 else "s"
+        parts.append(f'<text class="{css}" style="font-size:13px" x="{left:.0f}" y="{top + 20 * line:.0f}">{text}</text>')
     return "\n".join([*parts, "</svg>", ""])

@@ -86,10 +86,10 @@ def measure(arguments, scene, library, collective, ranks):
     """One run of a driver; raises Failed."""
     sizes = [size for size in arguments.sizes if scene == "host" or size <= CLUSTER_SIZE]
     driver = [collective, "--sizes", ",".join(map(str, sizes)), "--seconds", str(arguments.seconds)]
-    if library.binds and scene == "host" and ranks <= len(os.sched_getaffinity(0)):
+    roomy = scene == "host" and ranks <= len(os.sched_getaffinity(0))
+    driver += ["--wait", "sleep" if library.sleeps else "spin" if roomy else "yield"]
+    if library.binds and roomy:
         driver.append("--bind")
-    if library.sleeps:
-        driver.append("--sleep")
     if own_priority() != 0:
         driver += ["--autogroup", str(own_priority())]
     emulation = ["--emulate", CLUSTERS, "--emulation-mode", "namespaces"] if scene == "clusters" else []

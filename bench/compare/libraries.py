@@ -81,8 +81,9 @@ def _open_mpi():
 def _mpich():
     version = re.search(r"Version:\s*(\S+)|$", _said("mpichversion")).group(1)
     return Library("mpich", "MPICH", "mpi_driver", ["mpicxx.mpich"], ["mpiexec.mpich"],
-                   "its defaults on one host: shared memory (`ch4`); each rank bound to a processor where there are enough. Its waiting ranks do not "
-                   "yield, whatever `MPIR_CVAR_POLLS_BEFORE_YIELD` says: it is not made for more ranks than processors. Between hosts: UCX over TCP",
+                   "its defaults on one host: shared memory (`ch4`); each rank bound to a processor where there are enough. Its waiting ranks do "
+                   "not yield, whatever `MPIR_CVAR_POLLS_BEFORE_YIELD` says (1, 10 and 100 were tried): it is not made for more ranks than "
+                   "processors. Between hosts: UCX over TCP",
                    version=version or "unknown",
                    on_hosts=["-iface", "eth0", "-launcher", "rsh", "-launcher-exec", "AGENT", "-hosts", "HOSTS", "-genv", "UCX_TLS", "tcp,self",
                              "-genv", "UCX_NET_DEVICES", "eth0"])
@@ -92,7 +93,8 @@ def _gloo(compiler):
     """It, and its two other all-reduces."""
     ring = Library("gloo", "Gloo", "gloo_driver", [compiler, "-lgloo"], [],
                    "TCP, the only transport that this version has on one host; all-reduce by a ring; started by `tombolo run`, meets by files; not "
-                   "bound, because each rank has a second thread; its ranks sleep before each call, as its waits do; its reduce-scatter works in place",
+                   "bound, because each rank has a second thread; its ranks sleep before each call, as its waits do; its reduce-scatter works "
+                   "in place",
                    {"COMPARE_ALLREDUCE": "ring"}, sleeps=True, binds=False, version=_gloo_version())
     return [ring, *(dataclasses.replace(ring, key=f"gloo-{name}", name=f"Gloo, {name}", environment={"COMPARE_ALLREDUCE": name},
                                         collectives=("allreduce",), settings="as above with that all-reduce")
@@ -104,7 +106,7 @@ def find(build):
     compiler = os.environ.get("CXX", "c++")
     version = (_said(str(build / "bin" / "tombolo"), "--version").split() or ["unknown"])[-1]
     found = [Library("tombolo", "Tombolo", "tombolo_driver",
-                     [compiler, f"-I{ROOT}/include", f"-L{build}/lib", f"-Wl,-rpath,{build}/lib", "-ltombolo"], [],
+                     [compiler, f"-I{ROOT}/include", f"-L{build}/lib", "-Wl,-rpath,$ORIGIN/../lib", "-ltombolo"], [],
                      "its defaults; started by `tombolo run`; each rank bound to a processor where there are enough", version=version)]
     missing = {}
     if shutil.which("mpicxx.openmpi") and shutil.which("mpirun.openmpi"):

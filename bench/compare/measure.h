@@ -2,7 +2,7 @@
 // does the rest.
 //
 //     DRIVER COLLECTIVE --meet FILE [--sizes 4,1024] [--iterations 100] [--seconds 0.1] [--warm-up 3]
-//     [--bind] [--sleep] [--autogroup N]
+//     [--bind] [--wait yield] [--autogroup N]
 //
 // At each size the ranks call the collective --warm-up times (once where that takes longer than --seconds),
 // then as often as fits in about --seconds, at least three times and at most --iterations. Before every call
@@ -57,7 +57,7 @@ struct Options {
   int iterations = 100, warm_up = 3;
   double seconds = 0.1;
   bool bind = false;
-  Waiting waiting = Waiting::kLooks;
+  Waiting waiting = Waiting::kYields;
   int autogroup =
       0;  // the priority of the session's processes among those of others, as of nice(1); 0: as it is
   std::string meet;
@@ -74,6 +74,13 @@ inline Collective collective_named(const std::string& name) {
                            "'; known are allreduce, allgather, reducescatter, broadcast, alltoall, barrier");
 }
 
+inline Waiting waiting_named(const std::string& name) {
+  if (name == "spin") return Waiting::kSpins;
+  if (name == "yield") return Waiting::kYields;
+  if (name == "sleep") return Waiting::kSleeps;
+  throw std::runtime_error("--wait " + name + ": known are spin, yield, sleep");
+}
+
 inline Options read_options(int argc, char** argv) {
   Options options;
   const option known[] = {{"sizes", required_argument, nullptr, 's'},
@@ -82,7 +89,7 @@ inline Options read_options(int argc, char** argv) {
                           {"seconds", required_argument, nullptr, 't'},
                           {"meet", required_argument, nullptr, 'm'},
                           {"bind", no_argument, nullptr, 'b'},
-                          {"sleep", no_argument, nullptr, 'z'},
+                          {"wait", required_argument, nullptr, 'z'},
                           {"autogroup", required_argument, nullptr, 'a'},
                           {nullptr, 0, nullptr, 0}};
   for (int found; (found = getopt_long(argc, argv, "", known, nullptr)) != -1;) switch (found) {
@@ -108,7 +115,7 @@ inline Options read_options(int argc, char** argv) {
         options.bind = true;
         break;
       case 'z':
-        options.waiting = Waiting::kSleeps;
+        options.waiting = waiting_named(optarg);
         break;
       case 'a':
         options.autogroup = std::stoi(optarg);
@@ -126,7 +133,9 @@ inline Options read_options(int argc, char** argv) {
 
 /// Puts this rank, and every thread that it starts later, on a processor of its own.
 inline void bind_to_core(int rank) {
-  const cpu_set_t cores = Meeting::allowed_cores();
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  ::sched_getaffinity(0, sizeof cores, &cores);
   int seen = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (!CPU_ISSET(core, &cores) || seen++ != rank) continue;

@@ -93,7 +93,8 @@ TEST_P(Meetings, NobodyPassesBeforeAllHaveCome) {
   EXPECT_EQ(early, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Compare, Meetings, testing::Values(Waiting::kLooks, Waiting::kSleeps));
+INSTANTIATE_TEST_SUITE_P(Compare, Meetings,
+                         testing::Values(Waiting::kSpins, Waiting::kYields, Waiting::kSleeps));
 
 }  // namespace
 }  // namespace compare

@@ -29,9 +29,10 @@ using Clock = std::chrono::steady_clock;
 inline constexpr int kMostRanks = 64;
 inline constexpr int kMostIterations = 4096;
 
-/// What a rank does until the others come. A library whose own waits sleep is measured with meetings that
-/// sleep too: its threads would wait a whole time slice for ranks that look again and again.
-enum class Waiting { kLooks, kSleeps };
+/// What a rank does until the others come: it looks again and again, alone on its processor; it lets others
+/// run between two looks; or it sleeps, which is for libraries whose own waits sleep: their threads would
+/// wait a whole time slice for ranks that look.
+enum class Waiting { kSpins, kYields, kSleeps };
 
 /// One rank's place at a meeting of `ranks` ranks of this machine.
 class Meeting {
@@ -47,8 +48,6 @@ class Meeting {
     ::close(descriptor);
     if (memory == MAP_FAILED) throw std::runtime_error("cannot map " + file + ": " + std::strerror(errno));
     shared_ = static_cast<Shared*>(memory);
-    const cpu_set_t cores = allowed_cores();
-    crowded_ = ranks > CPU_COUNT(&cores);
   }
   ~Meeting() { ::munmap(shared_, sizeof(Shared)); }
   Meeting(const Meeting&) = delete;
@@ -76,7 +75,7 @@ class Meeting {
       } else if (waited >
                  std::chrono::milliseconds(1)) {  // others are at work for long: they have the processors
         std::this_thread::sleep_for(std::chrono::microseconds(100));
-      } else if (looks % (crowded_ ? 16 : 4096) == 0) {
+      } else if (looks % (waiting_ == Waiting::kYields ? 16 : 4096) == 0) {
         ::sched_yield();
       }
     }
@@ -99,13 +98,6 @@ class Meeting {
     return shared_->seconds[static_cast<std::size_t>(rank)];
   }
 
-  static cpu_set_t allowed_cores() {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    ::sched_getaffinity(0, sizeof cores, &cores);
-    return cores;
-  }
-
  private:
   struct Shared {  // begins as zeros
     alignas(64) std::atomic<std::uint32_t> arrived;
@@ -121,7 +113,6 @@ class Meeting {
   Shared* shared_;
   int rank_, ranks_;
   Waiting waiting_;
-  bool crowded_;  // more ranks than cores
 };
 
 }  // namespace compare
