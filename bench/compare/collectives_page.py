@@ -89,9 +89,10 @@ def _conditions(results):
     lines += [f"{name}: {what.splitlines()[0]}." for name, what in results["missing"].items()]
     lines += ["", "Float32 in host memory, sums. The size is that of a rank's larger buffer; one float for each rank at least. Before each call "
               "all ranks meet in shared memory, at the same barrier for every library; a call's time is that of the rank that took longest in "
-              "it; a figure is the median over the calls of a round, and then over the rounds, in microseconds; what took longer than "
-              f"{results['slow']} s in one round was not measured in later ones. Every size of every run was checked element by element. "
-              "*Ratio* is the best other library's time over Tombolo's: above 1 Tombolo is faster, and where it is not the figure is **bold**.", ""]
+              "it; a figure is the median over the calls of a round, and then over the rounds, in microseconds. A library that took "
+              f"{results['behind']} times as long as the fastest at every size of a round, or longer, was not measured in later ones. Every "
+              "size of every run was checked element by element. *Ratio* is the best other library's time over Tombolo's: above 1 Tombolo "
+              "is faster, and where it is not the figure is **bold**.", ""]
     return lines
 
 

@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "report")]
 import collectives_page  # noqa: E402
 import collectives_picture  # noqa: E402
+import figures  # noqa: E402
 import libraries  # noqa: E402
 import machine  # noqa: E402
 from programs import Failed, Programs  # noqa: E402
@@ -36,7 +37,7 @@ SIZES = [4 ** power for power in range(1, 14)]
 CLUSTERS = "two-clusters:rate=1gbit,hosts=4"
 CLUSTER_RANKS, CLUSTER_SIZE = 4, 16 << 20  # ranks on the emulated hosts, and the largest size there
 LIMIT = 60  # seconds of one run
-SLOW = 8  # seconds: what takes longer in a round is not measured again in later ones
+BEHIND = 1.5  # who takes so many times as long as the fastest at every size of a round is not measured in later ones
 
 
 def parse():
@@ -141,7 +142,7 @@ def main():
     found = build(wanted, missing, arguments.build)
     results = {"version": 1, "date": machine.today(), "machine": machine.machine(), "source": machine.source(),
                "versions": machine.versions(arguments.build), "seed": arguments.seed, "rounds": arguments.rounds,
-               "seconds": arguments.seconds, "slow": SLOW, "autogroup": own_priority(),
+               "seconds": arguments.seconds, "behind": BEHIND, "autogroup": own_priority(),
                "libraries": {one.key: {"name": one.name, "version": one.version, "settings": one.settings}
                              for one in found},
                "missing": missing, "emulation": CLUSTERS, "failures": [], "runs": []}
@@ -157,9 +158,9 @@ def main():
 
 def measure_rounds(arguments, found, results):
     """Adds the runs of all rounds, and what failed, to `results`."""
-    order, slow = random.Random(arguments.seed), set()
+    order, behind = random.Random(arguments.seed), set()
     for turn in range(1, arguments.rounds + 1):
-        planned = [job for job in jobs(arguments, found) if (job[0], job[1].key, *job[2:]) not in slow]
+        planned = [job for job in jobs(arguments, found) if (job[0], job[1].key, *job[2:]) not in behind]
         order.shuffle(planned)
         for number, (scene, library, collective, ranks) in enumerate(planned, 1):
             names = {"scene": scene, "library": library.key, "collective": collective, "ranks": ranks}
@@ -171,8 +172,7 @@ def measure_rounds(arguments, found, results):
             except Failed as error:
                 print(error, file=sys.stderr)
                 results["failures"].append({"round": turn, **names, "reason": str(error)})
-            if time.monotonic() - begin > SLOW:
-                slow.add(tuple(names.values()))
+        behind |= figures.left_behind([run for run in results["runs"] if run["round"] == turn], BEHIND)
 
 
 def write(results, folder):

@@ -43,7 +43,7 @@ def run(library, collective, times, turn=1, ranks=2, wrong=()):
 def results(*runs):
     names = {"tombolo": "Tombolo", "peer": "Peer", "other": "Other"}
     return {"date": "today", "machine": {"cores": 2, "processor": "P", "kernel": "K", "load_average": 1.0}, "load_after": 2.0, "rounds": 2,
-            "source": {"commit": "abc", "changed": False}, "seed": 7, "slow": 8, "autogroup": 0, "missing": {"UCC": "no package"},
+            "source": {"commit": "abc", "changed": False}, "seed": 7, "behind": 1.5, "autogroup": 0, "missing": {"UCC": "no package"},
             "libraries": {key: {"name": name, "version": "1", "settings": "s"} for key, name in names.items()},
             "emulation": "e", "failures": [], "runs": list(runs)}
 
@@ -66,6 +66,12 @@ class Figures(unittest.TestCase):
         self.assertEqual((found["cells"], found["won"]), (2, 1))
         self.assertAlmostEqual(found["mean"], 2.0)
         self.assertEqual(figures.summary([{"tombolo": 1.0}]), {"cells": 0, "won": 0, "mean": None})
+
+    def test_who_is_far_behind_at_every_size_is_left_behind_but_ours_never(self):
+        runs = [run("tombolo", "allreduce", {4: 9.0, 64: 9.0}), run("peer", "allreduce", {4: 1.5, 64: 2.0}),
+                run("other", "allreduce", {4: 1.0, 64: 9.0}), run("other", "broadcast", {4: 90.0})]
+        self.assertEqual(figures.left_behind(runs, 1.5), set())
+        self.assertEqual(figures.left_behind([run("third", "allreduce", {4: 1.5, 64: 3.0}), *runs], 1.5), {("host", "third", "allreduce", 2)})
 
 
 class Page(unittest.TestCase):

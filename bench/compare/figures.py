@@ -32,6 +32,19 @@ def ratio(by_library, ours="tombolo"):
     return best[1] / by_library[ours] if best and ours in by_library else None
 
 
+def left_behind(runs, factor, ours="tombolo"):
+    """{(scene, library, collective, ranks)} of the other libraries that in these runs took `factor` times as long as the fastest, or longer,
+    at every size."""
+    best = {}
+    for run in runs:
+        for size, median in zip(run["bytes"], run["median_us"]):
+            cell = run["scene"], run["collective"], run["ranks"], size
+            best[cell] = min(median, best.get(cell, math.inf))
+    return {(run["scene"], run["library"], run["collective"], run["ranks"]) for run in runs if run["library"] != ours and
+            all(median >= factor * best[run["scene"], run["collective"], run["ranks"], size]
+                for size, median in zip(run["bytes"], run["median_us"]))}
+
+
 def geometric_mean(numbers):
     return math.exp(statistics.fmean(math.log(number) for number in numbers))
 
