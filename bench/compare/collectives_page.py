@@ -1,0 +1,137 @@
+"""The page of Markdown: what was measured, how, and every cell."""
+import figures
+import quantities
+
+WON, MEAN = 0.9, 1.5
+TITLES = {"allreduce": "All-reduce", "allgather": "All-gather", "reducescatter": "Reduce-scatter", "broadcast": "Broadcast",
+          "alltoall": "All-to-all", "barrier": "Barrier"}
+
+
+def _table(head, rows):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def _ratio(number):
+    return "" if number is None else f"{number:.2f}" if number > 1 else f"**{number:.2f}**"
+
+
+def _share(found):
+    return f"{found['won']} of {found['cells']} ({100 * found['won'] / found['cells']:.0f} %)" if found["cells"] else "none compared"
+
+
+def _mean(found):
+    return "" if found["mean"] is None else f"{found['mean']:.2f}"
+
+
+def wanted(results):
+    """Lines that say how many cells were won, and how far, in each scene."""
+    lines = []
+    for scene, name in (("host", "one host"), ("clusters", "two clusters")):
+        found = figures.summary(figures.cells(results["runs"], scene).values())
+        if found["cells"]:
+            lines.append(f"{name}: faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}")
+    return "\n".join(lines) or "no other library was measured"
+
+
+def _wanted_table(found):
+    if not found["cells"]:
+        return []
+    share = found["won"] / found["cells"]
+    return _table(["figure", "wanted", "seen", ""],
+                  [["cells faster than the best other library", f">= {100 * WON:.0f} %", _share(found), "met" if share >= WON else "**missed**"],
+                   ["geometric mean of the ratios", f">= {MEAN}", _mean(found), "met" if found["mean"] >= MEAN else "**missed**"]])
+
+
+def _summaries(cells):
+    """How it went by collective and number of ranks."""
+    ranks = sorted({cell[1] for cell in cells})
+    rows = []
+    for collective in TITLES:
+        row = [TITLES[collective]]
+        for number in ranks:
+            found = figures.summary(times for cell, times in cells.items() if cell[:2] == (collective, number))
+            row.append(f"{found['won']}/{found['cells']}, {_mean(found)}" if found["cells"] else "")
+        if any(row[1:]):
+            rows.append(row)
+    return _table(["won, mean ratio", *(f"{number} ranks" for number in ranks)], rows) if rows else []
+
+
+def _cells(results, scene):
+    cells = figures.cells(results["runs"], scene)
+    keys = [key for key in results["libraries"] if any(key in times for times in cells.values())]
+    lines = []
+    for collective in TITLES:
+        for ranks in sorted({cell[1] for cell in cells if cell[0] == collective}):
+            chosen = {cell[2]: times for cell, times in cells.items() if cell[:2] == (collective, ranks)}
+            present = [key for key in keys if any(key in times for times in chosen.values())]
+            lines += ["", f"### {TITLES[collective]}, {ranks} ranks", ""]
+            rows = []
+            for size, times in chosen.items():
+                best = figures.best_peer(times)
+                rows.append(["" if collective == "barrier" else quantities.size(size),
+                             *(quantities.three(times[key]) if key in times else "" for key in present),
+                             results["libraries"][best[0]]["name"] if best else "", _ratio(figures.ratio(times))])
+            lines += _table(["", *(results["libraries"][key]["name"] for key in present), "best other", "ratio"], rows)
+    return lines
+
+
+def _conditions(results):
+    here, source = results["machine"], results["source"]
+    commit = f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}"
+    lines = ["# Collectives beside other libraries", "", "Written by `bench/compare/compare.py`; every figure is in "
+             "[collectives.json](collectives.json).", "",
+             f"{results['date']}, commit {commit}, {here['cores']} cores of {here['processor']}, Linux {here['kernel']}, load average "
+             f"{here['load_average']:.1f} before and {results['load_after']:.1f} after it; {results['rounds']} rounds in an order drawn from "
+             f"seed {results['seed']}." + (f" All ranks ran with the autogroup priority {results['autogroup']}, so that the machine's other "
+                                           "programs took less of its time." if results["autogroup"] else ""), ""]
+    lines += _table(["library", "version", "settings"],
+                    [[one["name"], one["version"], one["settings"]] for one in results["libraries"].values()])
+    lines += [f"{name}: {what.splitlines()[0]}." for name, what in results["missing"].items()]
+    lines += ["", "Float32 in host memory, sums. The size is that of a rank's larger buffer; one float for each rank at least. Before each call "
+              "all ranks meet in shared memory, at the same barrier for every library; a call's time is that of the rank that took longest in "
+              "it; a figure is the median over the calls of a round, and then over the rounds, in microseconds. A library that took "
+              f"{results['behind']} times as long as the fastest at every size of a round, or longer, was not measured in later ones. Every "
+              "size of every run was checked element by element. *Ratio* is the best other library's time over Tombolo's: above 1 Tombolo "
+              "is faster, and where it is not the figure is **bold**.", ""]
+    return lines
+
+
+def _failures(results):
+    lines = []
+    for one in results["failures"]:
+        reason = (one["reason"].splitlines() or [""])[-1][-200:]
+        lines.append(f"* {results['libraries'][one['library']]['name']}, {TITLES[one['collective']]}, {one['ranks']} ranks, round "
+                     f"{one['round']} failed: {reason}")
+    for run in results["runs"]:
+        for size, right in zip(run["bytes"], run["right"]):
+            if not right:
+                lines.append(f"* {results['libraries'][run['library']]['name']}, {TITLES[run['collective']]}, {run['ranks']} ranks, "
+                             f"{quantities.size(size)}, round {run['round']}: **wrong result**")
+    return ["", "## What failed", "", *lines, ""] if lines else []
+
+
+def page(results, with_picture):
+    lines = _conditions(results)
+    host = figures.cells(results["runs"], "host")
+    if host:
+        lines += ["## One host", ""]
+        crowded = sorted({cell[1] for cell in host if cell[1] > results["machine"]["cores"]})
+        if crowded:
+            lines += [f"The figures of {' and '.join(map(str, crowded))} ranks are of more ranks than this machine has processors "
+                      f"({results['machine']['cores']}).", ""]
+        lines += _wanted_table(figures.summary(host.values())) + _summaries(host)
+        if with_picture:
+            lines += ["![Ratio of the best other library's time to Tombolo's, by collective and size](collectives.svg)", ""]
+        lines += _cells(results, "host")
+    clusters = figures.cells(results["runs"], "clusters")
+    if clusters:
+        lines += ["", "## Two clusters and a slow link", "",
+                  f"Four ranks, each on a host of its own that is a network namespace: `--emulate {results['emulation']}`, two hosts in "
+                  "each cluster. The hosts share this machine's processors. Open MPI and MPICH start their daemons through "
+                  "`bench/compare/mpi_hosts.py` in place of ssh.", ""]
+        found = figures.summary(clusters.values())
+        if found["cells"]:
+            lines += [f"Faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}.", ""]
+        lines += _summaries(clusters) + _cells(results, "clusters")
+    lines += _failures(results)
+    return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
