@@ -63,6 +63,8 @@ struct Options {
   /// Whether hosts without a cluster find out which of them are near each other (discovery/).
   /// (TOMBOLO_DISCOVER)
   bool discover = false;
+  /// TOMBOLO_CLUSTER; null: none. What it says of links, for explanations.
+  std::shared_ptr<const topology::ClusterFile> cluster_file;
   std::string islands_file;  ///< where rank 0 keeps what they found; empty: in the user's cache folder
   /// How long a wait spins before it sleeps; by the number of processors where nothing is given.
   std::optional<Duration> spin;

@@ -258,6 +258,10 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
       ->check([](const std::string& text) {
         return text.ends_with(".json") ? std::string() : text + " does not end in .json";
       });
+  app.add_flag(
+         "--explain", flags.explain,
+         "Say at the end what the engine knows of the network, and which algorithm each size took and why")
+      ->group("Of Tombolo");
   add_refused(app);
   try {
     app.parse(argc, argv);

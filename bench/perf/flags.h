@@ -39,6 +39,7 @@ struct Flags {
   int timeout_seconds = 0;             ///< 0: none but the engine's own
   std::size_t unalign = 0;             ///< elements
   std::string output_file;             ///< empty: none
+  bool explain = false;                ///< say which way each size took, and why
   std::vector<std::string> arguments;  ///< as given, for the JSON file
 
   int ranks_here() const noexcept { return threads * devices; }

@@ -106,6 +106,8 @@ void Measurer::time(const Point& point, Placement placement, Measurement& measur
   for (int i = 0; i < flags_.warmup_iterations; ++i) iterate(point, placement, static_cast<std::size_t>(i));
   collective_.run(call(point, placement, 0));  // one more call, as in nccl-tests
   measurement.algorithm = collective_.point_to_point ? "point-to-point" : communicator_.last_algorithm();
+  if (flags_.explain && rank_ == 0 && !collective_.point_to_point)
+    measurement.explanation = communicator_.explain();
   communicator_.barrier();
   measurement.iterations.reserve(static_cast<std::size_t>(flags_.iterations));
   double all = 0;

@@ -31,6 +31,8 @@ struct Measurement {
   double cpu_seconds = 0;          ///< processor time of this rank's thread; with -C only
   std::vector<double> iterations;  ///< times on this rank
   std::string algorithm;           ///< the engine's name for it
+  /// With --explain, on rank 0: the engine's JSON after such a call; empty for sends and receives.
+  std::string explanation;
   /// Number of wrong elements on all ranks; absent where nothing was checked.
   std::optional<std::int64_t> wrong;
   int failed_checks = 0;  ///< ranks that found wrong elements

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "bench/perf/devices.h"
 #include "bench/perf/exit_codes.h"
+#include "bench/perf/explanation.h"
 #include "bench/perf/flags.h"
 #include "bench/perf/measure.h"
 #include "bench/perf/ranks.h"
@@ -85,7 +86,12 @@ class Run {
     }
     summary_.average_bus_bandwidth = bus_bandwidths_ / results_;
     if (prints_) table_.footer(program_, summary_);
-    if (!file.empty()) write_json_file(file, to_json(flags_, devices, rows_, summary_, start));
+    if (prints_ && flags_.explain) std::fputs(explained(explained_, communicator_.explain()).c_str(), stdout);
+    if (!file.empty()) {
+      Json report = to_json(flags_, devices, rows_, summary_, start);
+      if (flags_.explain) report["explanation"] = network_json(communicator_.explain());
+      write_json_file(file, report);
+    }
     // A launcher ends all ranks as soon as one exits with a failure: by then rank 0 must have said what
     // failed.
     communicator_.barrier();
@@ -115,6 +121,8 @@ class Run {
       row.out_of_place = result_of(measurer, point, Placement::kOutOfPlace, row.bytes);
       row.in_place = result_of(measurer, point, Placement::kInPlace, row.bytes);
       if (prints_) table_.end();
+      if (prints_ && flags_.explain)
+        explained_.push_back({row.bytes, row.out_of_place.measurement.explanation});
       if (prints_ && !flags_.output_file.empty()) rows_.push_back(std::move(row));
     }
   }
@@ -167,6 +175,7 @@ class Run {
   const std::string program_;
   const Table table_;
   std::vector<Row> rows_;                    ///< for -J
+  std::vector<ExplainedSize> explained_;     ///< for --explain
   double bus_bandwidths_ = 0, results_ = 0;  ///< sum and number of the bus bandwidths
   Summary summary_;
 };

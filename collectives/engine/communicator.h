@@ -155,6 +155,8 @@ class Communicator {
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;
+  /// What it knows of its network, and why its last collective went the way it went, as JSON (docs/api.md).
+  std::string explain() const;
   /// The secret that authenticates the connections between the job's ranks; for connections that are made
   /// outside of this communicator.
   const transport::Secret& secret() const noexcept;

@@ -191,13 +191,10 @@ void Communicator::State::set_up() {
       host_calls.emplace(*host_collective);
     }
     mesh->set_peers(std::move(peers));
-    if (islands.empty()) discover(*store, addresses, deadline);
+    if (discovery.islands.empty()) discover(*store, addresses, deadline);
     channels = std::make_unique<Channels>(*mesh);
   }
-  std::vector<RankLocation> locations;
-  for (std::size_t each = 0; each < members.size(); ++each)
-    locations.push_back({members[each].host, islands.empty() ? members[each].cluster : islands[each]});
-  rank_map = RankMap::make(rank, locations);
+  rank_map = RankMap::make(rank, locations());
   rank_map.uniform_links = options.routing == Routing::kShared;
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
@@ -207,6 +204,15 @@ void Communicator::State::set_up() {
   spin = options.spin                                 ? *options.spin
          : neighbours <= compute::usable_processors() ? Duration(kSpin)
                                                       : Duration::zero();
+}
+
+std::vector<RankLocation> Communicator::State::locations() const {
+  std::vector<RankLocation> all;
+  for (std::size_t each = 0; each < members.size(); ++each) {
+    all.push_back(
+        {members[each].host, discovery.islands.empty() ? members[each].cluster : discovery.islands[each]});
+  }
+  return all;
 }
 
 /// `addresses` of the NICs, by rank.
@@ -241,12 +247,12 @@ void Communicator::State::discover(Store& store, const std::vector<std::string>&
   const int rank = options.identity.rank;
   const std::string prefix = rendezvous.prefix + "/islands";
   try {
-    islands = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
+    discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
   } catch (const Error& error) {
     AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
     throw;
   }
-  if (!islands.empty())
+  if (!discovery.islands.empty())
     stay_until_all_have_read(store, rendezvous, "islands", *signal, rank, options.identity.size, deadline);
 }
 

@@ -220,6 +220,10 @@ TOMBOLO_API tomboloResult_t tomboloCommUserRank(tomboloComm_t comm, int* rank);
 /** The algorithm of the last collective, such as "two-level", or "none". The text is valid until the next
  * call of this function on the communicator, or its end. */
 TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name);
+/** What the communicator knows of its network, and why its last collective took the algorithm that it took,
+ * as JSON; docs/api.md describes the fields. It tells what this rank knows, and does not ask the others. The
+ * text is valid until the next call of this function on the communicator, or its end. */
+TOMBOLO_API tomboloResult_t tomboloCommExplain(tomboloComm_t comm, const char** json);
 /** @} */
 
 /** @name Operators with a factor

@@ -194,6 +194,12 @@ class Communicator {
     check(tomboloCommLastAlgorithm(handle_, &name));
     return name;
   }
+  /// tomboloCommExplain's JSON.
+  std::string explain() const {
+    const char* json = nullptr;
+    check(tomboloCommExplain(handle_, &json));
+    return json;
+  }
   tomboloResult_t async_error() const {
     tomboloResult_t result = tomboloSuccess;
     check(tomboloCommGetAsyncError(handle_, &result));

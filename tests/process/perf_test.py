@@ -236,6 +236,33 @@ class Flags(Perf):
         self.assertEqual(LINE.findall(done.stdout)[0][:2], ("1008", "84"))
 
 
+class Explain(Perf):
+    def test_the_command_says_which_way_each_size_took(self):
+        file = self.path("why.json")
+        done = self.start(TOMBOLO, "perf", "broadcast", "--ranks", 2, "--explain", "--", "-b", "1K", "-e", "1M", "-f", 32,
+                          "-n", 1, "-J", file, TOMBOLO_HOST_LIMIT="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^# The engine knows of the network: 2 ranks on host \S+\.$")
+        rows = re.findall(r"(?m)^# +(\d+) +(tree|chain) +(\S+) +1  (.*)$", done.stdout)
+        self.assertEqual([row[:3] for row in rows], [("1024", "tree", "-"), ("32768", "chain", "524288"),
+                                                     ("1048576", "chain", "524288")], done.stdout)
+        self.assertEqual(rows[0][3], "tree comes first and takes vectors of at most 16 KiB")
+        self.assertRegex(done.stdout, r"(?m)^#   1 inside hosts by \w+")
+        with open(file, encoding="utf-8") as text:
+            report = json.load(text)
+        self.assertEqual([row["explanation"]["why"] for row in report["results"]], [row[3] for row in rows])
+        self.assertEqual(report["explanation"]["network"]["known_from"], "one-host")
+
+    def test_clusters_are_those_of_the_cluster_file(self):
+        done = self.start(TOMBOLO, "perf", "all_reduce", "--emulate", "holmes", "--emulation-mode", "loopback", "--explain", "--",
+                          "-b", "1M", "-e", "1M", "-n", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^# The engine knows of the network: \d+ ranks on \d+ hosts in \d clusters: .*, "
+                                      r"as the cluster file \S+ says\.$")
+        self.assertRegex(done.stdout, r"(?m)^#   between clusters: ")
+        self.assertRegex(done.stdout, r"(?m)^# +1048576 +two-level +524288 +1  doubling takes .*; two-level takes ")
+
+
 class Refusals(Perf):
     def refuses(self, done, code, *words):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
