@@ -90,6 +90,7 @@ Options Options::settings_from_environment() {
   options.progress = progress_from_name(kProgressParameter.choice(), kProgressParameter.name);
   options.algorithm = kAlgorithmParameter.choice();
   options.compression = compression_from_name(kCompressionParameter.choice(), kCompressionParameter.name);
+  options.tuning_file = kTuningParameter.text();
   options.tuning.segment_bytes = kSegmentParameter.size();
   options.tuning.host_bytes = kHostLimitParameter.size();
   if (options.tuning.segment_bytes == 0) {

@@ -59,8 +59,8 @@ std::string connection_lines(const Json& connections) {
     ++kind.count;
     if (!one.at("streams").is_null()) kind.streams.insert(one.at("streams").get<int>());
   }
-  std::string text = fmt::format("# Rank 0 has {} connections for collectives{}\n", connections.size(),
-                                 kinds.empty() ? "." : ":");
+  std::string text = fmt::format("# Rank 0 has {} connection{} for collectives{}\n", connections.size(),
+                                 connections.size() == 1 ? "" : "s", kinds.empty() ? "." : ":");
   for (const auto& [name, kind] : kinds) {
     std::string streams;
     if (!kind.streams.empty()) {

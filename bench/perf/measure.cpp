@@ -151,6 +151,20 @@ void Measurer::check(const Point& point, Placement placement, Measurement& measu
   measurement.failed_checks = static_cast<int>(counts[1]);
 }
 
+double Measurer::seconds_of(const Point& point, int iterations) {
+  op_ = point.op;
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) iterate(point, Placement::kOutOfPlace, static_cast<std::size_t>(i));
+  return since(start) / iterations / flags_.aggregated;
+}
+
+int Measurer::check_of(const Point& point) {
+  op_ = point.op;
+  Measurement measurement;
+  if (flags_.checks > 0) check(point, Placement::kOutOfPlace, measurement);
+  return measurement.failed_checks;
+}
+
 Measurement Measurer::measure(const Point& point, Placement placement) {
   std::optional<api::PreMulSum> own;
   op_ = point.op;

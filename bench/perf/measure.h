@@ -44,6 +44,10 @@ class Measurer {
   Measurer(const Collective& collective, const Flags& flags, const api::Communicator& communicator);
 
   Measurement measure(const Point& point, Placement placement);
+  /// Seconds of a call out of place on this rank, the mean of so many iterations. Not for kMulSum.
+  double seconds_of(const Point& point, int iterations);
+  /// Whether a call out of place is right, unless nothing is to be checked: ranks that found wrong elements.
+  int check_of(const Point& point);
 
  private:
   struct Free {

@@ -255,3 +255,12 @@ tomboloResult_t tomboloCommExplain(tomboloComm_t comm, const char** json) {
     *json = member->explanation.c_str();
   });
 }
+
+tomboloResult_t tomboloCommSetTuning(tomboloComm_t comm, const char* table) {
+  const char* const function = __func__;
+  return guarded([&] {
+    const auto member = member_of(comm, function);
+    refuse_in_group(function);
+    member->communicator->set_tuning(table == nullptr ? "" : table);
+  });
+}

@@ -41,12 +41,27 @@ std::string_view reason_name(Reason reason) noexcept {
   switch (reason) {
     case Reason::kNamed:
       return "named";
+    case Reason::kTable:
+      return "tuning-table";
     case Reason::kHostMemory:
       return "host-memory";
     case Reason::kRule:
       break;
   }
   return "rule";
+}
+
+/// What the table's row has of the ways at the size nearest to the call's, its own first; null where nothing.
+Json expected_of(const Choice& choice, std::size_t bytes) {
+  if (choice.row == nullptr) return {};
+  Json all;
+  for (const TimedWay& one : measured_near(*choice.row, bytes)) {
+    all.push_back({{"algorithm", one.way.name()},
+                   {"segment_bytes", one.way.segment_bytes > 0 ? Json(one.way.segment_bytes) : Json()},
+                   {"bytes", one.bytes},
+                   {"seconds", one.seconds}});
+  }
+  return all;
 }
 
 Json to_json(const Communicator::State::LastCall& call, const Situation& situation) {
@@ -56,16 +71,19 @@ Json to_json(const Communicator::State::LastCall& call, const Situation& situati
     ways.push_back({{"algorithm", one.name},
                     {"applies", one.applies},
                     {"in_pieces", one.in_pieces},
+                    {"segment_bytes", one.in_pieces ? Json(situation.tuning.segment_bytes) : Json()},
                     {"rule", one.rule}});
   }
+  const std::size_t bytes = size_of_call(call.collective, call.problem, situation.ranks.size);
   const bool in_pieces = !choice.through_host_memory() && choice.algorithm->in_pieces;
   return {{"collective", collective_name(call.collective)},
-          {"bytes", size_of_call(call.collective, call.problem, situation.ranks.size)},
+          {"bytes", bytes},
           {"algorithm", choice.name()},
           {"segment_bytes", in_pieces ? Json(choice.tuning.segment_bytes) : Json()},
           {"channels", choice.through_host_memory() ? 0 : 1},
           {"reason", reason_name(choice.reason)},
           {"why", explain(choice, call.collective, call.problem, situation)},
+          {"expected", expected_of(choice, bytes)},
           {"possible_ways", ways}};
 }
 
@@ -104,7 +122,9 @@ std::string Communicator::explain() const {
                              {"streams", streams > 0 ? Json(streams) : Json()}});
     }
   }
+  const JobShape shape = state.shape();
   return Json{{"tombolo_explanation", kExplanationVersion},
+              {"shape", {{"clusters", shape.clusters}, {"uniform_links", shape.uniform_links}}},
               {"rank", rank()},
               {"ranks", size()},
               {"network", to_json(facts)},

@@ -49,6 +49,14 @@ struct Communicator::State {
   /// Makes `discovery` where no host has a cluster, and the options want that.
   void discover(Store& store, const std::vector<std::string>& addresses, Deadline deadline);
 
+  /// Takes the tuning table that rank 0 has read, with Options::tuning_file, where it is for such a job.
+  void agree_on_tuning(Store& store, Deadline deadline);
+  /// What `of` sets in the store. Throws once another rank has given up, and naming that one and what it `did
+  /// not` do after the deadline.
+  std::vector<std::byte> await_rank(Store& store, const std::string& key, int of, Deadline deadline,
+                                    std::string_view did_not);
+  JobShape shape() const { return JobShape::of(locations(), options.routing == Routing::kShared); }
+
   /// Host and cluster of each rank; islands where clusters were not declared.
   std::vector<RankLocation> locations() const;
 
@@ -183,7 +191,8 @@ struct Communicator::State {
     Choice choice;
   };
   std::optional<LastCall> last;
-  std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
+  std::shared_ptr<const TuningTable> table;  ///< for a job of this shape; null: none
+  std::unique_ptr<ProgressThread> thread;    ///< with Progress::kThread and `mesh`
 
   OperationRing operations_kept;
   const StartedCollective* waited_for = nullptr;  ///< by run()

@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/tuning_table.h"
 
 namespace tombolo::collectives {
-
-/// The name of the way through memory that all ranks of a host see.
-inline constexpr std::string_view kHostWay = "host";
 
 /// What decided.
 enum class Reason : std::uint8_t {
   kNamed,       ///< TOMBOLO_ALGORITHM
+  kTable,       ///< a row of the tuning table
   kHostMemory,  ///< all ranks are on one host, and the call is small enough
   kRule,        ///< the first algorithm of the table whose rule holds
 };
@@ -29,6 +28,7 @@ struct Situation {
   const Tuning& tuning;
   std::string_view named = kAutomatic;  ///< TOMBOLO_ALGORITHM
   bool host_memory = false;             ///< whether all ranks see memory of one host
+  const TuningTable* table = nullptr;   ///< of a job of this shape; null: none
   AlgorithmTable algorithms = collectives::algorithms();
 };
 
@@ -36,6 +36,7 @@ struct Choice {
   const Algorithm* algorithm = nullptr;  ///< null: through the host's memory
   Tuning tuning;                         ///< by which its schedule is built
   Reason reason = Reason::kRule;
+  const TuningRow* row = nullptr;  ///< with kTable
 
   bool through_host_memory() const noexcept { return algorithm == nullptr; }
   std::string_view name() const noexcept { return algorithm == nullptr ? kHostWay : algorithm->name; }
