@@ -90,6 +90,7 @@ Options Options::settings_from_environment() {
   options.progress = progress_from_name(kProgressParameter.choice(), kProgressParameter.name);
   options.algorithm = kAlgorithmParameter.choice();
   options.compression = compression_from_name(kCompressionParameter.choice(), kCompressionParameter.name);
+  options.tuning_file = kTuningParameter.text();
   options.tuning.segment_bytes = kSegmentParameter.size();
   options.tuning.host_bytes = kHostLimitParameter.size();
   if (options.tuning.segment_bytes == 0) {
@@ -100,8 +101,9 @@ Options Options::settings_from_environment() {
   topology::DetectOptions detect;
   detect.log = options.log;
   const auto host = topology::local_host(detect);
-  const auto cluster = topology::cluster_file_from_environment();
-  options.router = transport::RouterOptions::from_environment(cluster ? &*cluster : nullptr);
+  if (auto cluster = topology::cluster_file_from_environment())
+    options.cluster_file = std::make_shared<const topology::ClusterFile>(*std::move(cluster));
+  options.router = transport::RouterOptions::from_environment(options.cluster_file.get());
   options.router.host = host;
   options.router.log = options.log;
   return options;

@@ -14,6 +14,7 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/tuning.h"
+#include "collectives/schedule/tuning_table.h"
 #include "transport/routing/router.h"
 
 namespace tombolo::collectives {
@@ -57,6 +58,9 @@ struct Options {
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
+  std::string tuning_file;  ///< of a TuningTable, read on rank 0; empty: none (TOMBOLO_TUNING)
+  /// What is in it, where a communicator has read it, of which this one is a part.
+  std::shared_ptr<const TuningTable> tuning_table;
   /// How sums and averages of float travel between clusters where a call does not say it.
   /// (TOMBOLO_COMPRESSION)
   Compression compression = Compression::kNone;
@@ -64,6 +68,8 @@ struct Options {
   /// (TOMBOLO_DISCOVER)
   bool discover = false;
   std::string islands_file;  ///< where rank 0 keeps what they found; empty: in the user's cache folder
+  /// TOMBOLO_CLUSTER's; null: none. What it says of links, for explanations.
+  std::shared_ptr<const topology::ClusterFile> cluster_file;
   /// How long a wait spins before it sleeps; by the number of processors where nothing is given.
   std::optional<Duration> spin;
   /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0

@@ -46,6 +46,11 @@ const Parameter kRoutingParameter{
     "per-peer|shared"};
 const Parameter kAlgorithmParameter{"TOMBOLO_ALGORITHM", ParameterType::kChoice, kAutomatic,
                                     algorithm_meaning(), choices_of_algorithm()};
+const Parameter kTuningParameter{
+    "TOMBOLO_TUNING", ParameterType::kText, "",
+    "File that tombolo perf --tune has written, by which collectives choose their algorithms where "
+    "TOMBOLO_ALGORITHM names none. Rank 0 reads it and the others get it from there; a job of another shape "
+    "(ranks, hosts, clusters) does without, with a warning. Set on every rank, or on none."};
 const Parameter kProgressParameter{
     "TOMBOLO_PROGRESS", ParameterType::kChoice, "caller",
     "Who makes progress with calls that were only started (tomboloAllReduceAsync and the like): the caller, "
@@ -84,9 +89,10 @@ const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
-      &kSecretParameter,    &kDeadlineParameter,    &kStuckAfterParameter, &kRoutingParameter,
-      &kAlgorithmParameter, &kCompressionParameter, &kProgressParameter,   &kPortParameter,
-      &kAddressParameter,   &kSegmentParameter,     &kHostLimitParameter,  &kDiscoverParameter};
+      &kSecretParameter,    &kDeadlineParameter, &kStuckAfterParameter,  &kRoutingParameter,
+      &kAlgorithmParameter, &kTuningParameter,   &kCompressionParameter, &kProgressParameter,
+      &kPortParameter,      &kAddressParameter,  &kSegmentParameter,     &kHostLimitParameter,
+      &kDiscoverParameter};
   return all;
 }
 

@@ -11,6 +11,7 @@ extern const Parameter kDeadlineParameter;
 extern const Parameter kStuckAfterParameter;
 extern const Parameter kRoutingParameter;
 extern const Parameter kAlgorithmParameter;
+extern const Parameter kTuningParameter;
 extern const Parameter kProgressParameter;
 extern const Parameter kCompressionParameter;
 extern const Parameter kPortParameter;

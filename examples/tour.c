@@ -55,6 +55,10 @@ static void collectives(tomboloComm_t comm, int rank, int ranks) {
   /* Through memory where all ranks are on one host, else by messages. */
   expect(strcmp(algorithm, "host") == 0 || strcmp(algorithm, "dissemination") == 0,
          "the barrier's algorithm");
+  const char* json = NULL;
+  check(tomboloCommExplain(comm, &json));
+  expect(strstr(json, algorithm) != NULL, "what explains the barrier's algorithm names it");
+  check(tomboloCommSetTuning(comm, NULL)); /* by no table, as without TOMBOLO_TUNING */
 }
 
 static void around_the_ring(tomboloComm_t comm, int rank, int ranks) {

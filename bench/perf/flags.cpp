@@ -151,6 +151,10 @@ void check_together(const Flags& flags) {
   if (flags.per_iteration_skip >= flags.iterations) {
     refuse(fmt::format("-K {} leaves none of -n {} iterations", flags.per_iteration_skip, flags.iterations));
   }
+  if (!flags.tuning_file.empty() && (flags.types.size() > 1 || flags.ops.size() > 1 || !flags.root))
+    refuse("--tune measures one type, operator and root: give one -d, -o and -r");
+  if (!flags.tuning_file.empty() && flags.ops.front() == kMulSum)
+    refuse("--tune takes a sum for mulsum: give -o sum");
   if (flags.cycles == 0 && !flags.output_file.empty()) {
     refuse("-N 0 runs until it is interrupted, and -J writes its file at the end: give a number of cycles");
   }
@@ -258,6 +262,16 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
       ->check([](const std::string& text) {
         return text.ends_with(".json") ? std::string() : text + " does not end in .json";
       });
+  app.add_flag(
+         "--explain", flags.explain,
+         "Say at the end what the engine knows of the network, and which algorithm each size took and why")
+      ->group("Of Tombolo");
+  app.add_option(
+         "--tune", flags.tuning_file,
+         "First measure every algorithm at every size, and write the table of the fastest to this file (or "
+         "add to it), for TOMBOLO_TUNING")
+      ->type_name("FILE")
+      ->group("Of Tombolo");
   add_refused(app);
   try {
     app.parse(argc, argv);

@@ -36,9 +36,11 @@ struct Flags {
   bool cpu_time = false, timestamps = false;
   bool per_iteration = false;
   int per_iteration_skip = 0;
-  int timeout_seconds = 0;             ///< 0: none but the engine's own
-  std::size_t unalign = 0;             ///< elements
-  std::string output_file;             ///< empty: none
+  int timeout_seconds = 0;  ///< 0: none but the engine's own
+  std::size_t unalign = 0;  ///< elements
+  std::string output_file;  ///< empty: none
+  std::string tuning_file;  ///< where the table of the fastest algorithms goes; empty: none is made
+  bool explain = false;     ///< say which way each size took, and why
   std::vector<std::string> arguments;  ///< as given, for the JSON file
 
   int ranks_here() const noexcept { return threads * devices; }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "bench/perf/explanation.h"
 #include "bench/perf/report.h"
 
 namespace tombolo::bench {
@@ -110,6 +111,7 @@ Json row_json(const Flags& flags, const Row& row) {
             {"in_place", result_json(flags, row.in_place)},
             {"actual_iterations", flags.iterations},
             {"experiment_name", ""}};
+  if (flags.explain) json["explanation"] = call_json(row.out_of_place.measurement.explanation);
   if (flags.per_iteration) {
     json["out_of_place_per_iter"] = iterations_json(flags, row.out_of_place);
     json["in_place_per_iter"] = iterations_json(flags, row.in_place);

@@ -106,6 +106,8 @@ void Measurer::time(const Point& point, Placement placement, Measurement& measur
   for (int i = 0; i < flags_.warmup_iterations; ++i) iterate(point, placement, static_cast<std::size_t>(i));
   collective_.run(call(point, placement, 0));  // one more call, as in nccl-tests
   measurement.algorithm = collective_.point_to_point ? "point-to-point" : communicator_.last_algorithm();
+  if (flags_.explain && rank_ == 0 && !collective_.point_to_point)
+    measurement.explanation = communicator_.explain();
   communicator_.barrier();
   measurement.iterations.reserve(static_cast<std::size_t>(flags_.iterations));
   double all = 0;
@@ -147,6 +149,20 @@ void Measurer::check(const Point& point, Placement placement, Measurement& measu
   }
   measurement.wrong = counts[0];
   measurement.failed_checks = static_cast<int>(counts[1]);
+}
+
+double Measurer::seconds_of(const Point& point, int iterations) {
+  op_ = point.op;
+  const auto start = Clock::now();
+  for (int i = 0; i < iterations; ++i) iterate(point, Placement::kOutOfPlace, static_cast<std::size_t>(i));
+  return since(start) / iterations / flags_.aggregated;
+}
+
+int Measurer::check_of(const Point& point) {
+  op_ = point.op;
+  Measurement measurement;
+  if (flags_.checks > 0) check(point, Placement::kOutOfPlace, measurement);
+  return measurement.failed_checks;
 }
 
 Measurement Measurer::measure(const Point& point, Placement placement) {

@@ -31,6 +31,8 @@ struct Measurement {
   double cpu_seconds = 0;          ///< processor time of this rank's thread; with -C only
   std::vector<double> iterations;  ///< times on this rank
   std::string algorithm;           ///< the engine's name for it
+  /// With --explain, on rank 0: the engine's JSON after such a call; empty for sends and receives.
+  std::string explanation;
   /// Number of wrong elements on all ranks; absent where nothing was checked.
   std::optional<std::int64_t> wrong;
   int failed_checks = 0;  ///< ranks that found wrong elements
@@ -42,6 +44,10 @@ class Measurer {
   Measurer(const Collective& collective, const Flags& flags, const api::Communicator& communicator);
 
   Measurement measure(const Point& point, Placement placement);
+  /// Seconds of a call out of place on this rank, the mean of so many iterations. Not for kMulSum.
+  double seconds_of(const Point& point, int iterations);
+  /// Whether a call out of place is right, unless nothing is to be checked: ranks that found wrong elements.
+  int check_of(const Point& point);
 
  private:
   struct Free {

@@ -12,10 +12,12 @@
 #include "base/json.h"
 #include "bench/perf/devices.h"
 #include "bench/perf/exit_codes.h"
+#include "bench/perf/explanation.h"
 #include "bench/perf/flags.h"
 #include "bench/perf/measure.h"
 #include "bench/perf/ranks.h"
 #include "bench/perf/report.h"
+#include "bench/perf/tune.h"
 #include "bench/perf/watchdog.h"
 
 namespace tombolo::bench {
@@ -40,6 +42,10 @@ void check_usage(const Collective& collective, const Flags& flags, int ranks) {
   }
   if (collective.rooted && flags.root && *flags.root >= ranks) {
     fail(Cause::kInvalidUsage, "-r {}: the {} ranks are numbered from 0", *flags.root, ranks);
+  }
+  if (!flags.tuning_file.empty() && (collective.point_to_point || ranks == 1)) {
+    fail(Cause::kInvalidUsage, "--tune: there is no algorithm to choose for {} among {} ranks",
+         collective.name, ranks);
   }
   for (const char* const name : {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK"}) {
     if (std::getenv(name) != nullptr) {
@@ -71,9 +77,10 @@ class Run {
       file = free_output_file(flags_.output_file);
       std::printf("# Writing JSON output to %s\n", file.c_str());
     }
-    if (prints_) table_.header(program_, devices);
     const std::int64_t start = std::time(nullptr);
     Measurer measurer(collective_, flags_, communicator_);
+    if (!flags_.tuning_file.empty()) tune(measurer);
+    if (prints_) table_.header(program_, devices);
     for (const auto type : flags_.types) {
       for (const auto op : collective_.reduces ? flags_.ops : std::vector{tomboloSum}) {
         for (const int root : roots()) {
@@ -85,7 +92,12 @@ class Run {
     }
     summary_.average_bus_bandwidth = bus_bandwidths_ / results_;
     if (prints_) table_.footer(program_, summary_);
-    if (!file.empty()) write_json_file(file, to_json(flags_, devices, rows_, summary_, start));
+    if (prints_ && flags_.explain) std::fputs(explained(explained_, communicator_.explain()).c_str(), stdout);
+    if (!file.empty()) {
+      Json report = to_json(flags_, devices, rows_, summary_, start);
+      if (flags_.explain) report["explanation"] = network_json(communicator_.explain());
+      write_json_file(file, report);
+    }
     // A launcher ends all ranks as soon as one exits with a failure: by then rank 0 must have said what
     // failed.
     communicator_.barrier();
@@ -99,6 +111,29 @@ class Run {
     std::vector<int> all;
     for (int root = 0; root < ranks_; ++root) all.push_back(root);
     return all;
+  }
+
+  /// Measures every way of every size, writes the table, and goes on by it.
+  void tune(Measurer& measurer) {
+    Tuner tuner(flags_, communicator_, measurer);
+    tuner.read_file();
+    if (prints_)
+      std::printf("# Tuning %s: median microseconds of each algorithm, the slowest rank's\n",
+                  program_.c_str());
+    std::vector<TunedSize> sizes;
+    const tomboloDataType_t type = flags_.types.front();
+    const std::size_t element = tomboloTypeSize(type);
+    for (std::optional<std::size_t> bytes = flags_.minimum_bytes; bytes; bytes = next_size(flags_, *bytes)) {
+      const Point point{shape_of(collective_.partitioning, *bytes, element, ranks_), type,
+                        collective_.reduces ? flags_.ops.front() : tomboloSum, roots().front()};
+      const std::size_t held = point.shape.largest() * element;
+      if (!sizes.empty() && sizes.back().bytes == held) continue;  // a part is rounded down
+      const Watchdog watchdog(communicator_, flags_.timeout_seconds);
+      sizes.push_back(tuner.measure(point, held, summary_.failed_checks));
+      if (prints_) std::fputs(line_of(sizes.back()).c_str(), stdout);
+    }
+    const std::string written = tuner.write(sizes);
+    if (prints_) std::printf("%s#\n", written.c_str());
   }
 
   void go_through_sizes(Measurer& measurer, tomboloDataType_t type, tomboloRedOp_t op, int root) {
@@ -115,6 +150,8 @@ class Run {
       row.out_of_place = result_of(measurer, point, Placement::kOutOfPlace, row.bytes);
       row.in_place = result_of(measurer, point, Placement::kInPlace, row.bytes);
       if (prints_) table_.end();
+      if (prints_ && flags_.explain)
+        explained_.push_back({row.bytes, row.out_of_place.measurement.explanation});
       if (prints_ && !flags_.output_file.empty()) rows_.push_back(std::move(row));
     }
   }
@@ -167,6 +204,7 @@ class Run {
   const std::string program_;
   const Table table_;
   std::vector<Row> rows_;                    ///< for -J
+  std::vector<ExplainedSize> explained_;     ///< for --explain
   double bus_bandwidths_ = 0, results_ = 0;  ///< sum and number of the bus bandwidths
   Summary summary_;
 };

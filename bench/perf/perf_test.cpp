@@ -90,6 +90,31 @@ TEST(Perf, OnlySendsAndReceivesHaveNoAlgorithmOfTheEngine) {
   }
 }
 
+TEST(Perf, ExplainsWhichWayEachSizeTook) {
+  const TemporaryFolder folder;
+  for (const Collective& collective : all_collectives()) {
+    const std::string name = std::string(collective.name) + ".json", path = folder.file(name);
+    const Outcome outcome = run(collective, {"-g", "2", "--explain", "-J", path.c_str()});
+    ASSERT_EQ(outcome.exit_code, kExitOk) << outcome.out << outcome.err;
+    const Json report = Json::parse(folder.read(name));
+    const std::string text = report.at("explanation").at("network").at("text");
+    EXPECT_TRUE(text.starts_with("2 ranks on host ")) << text;
+    EXPECT_NE(outcome.out.find("# The engine knows of the network: " + text), std::string::npos)
+        << outcome.out;
+    const Json& row = report.at("results").at(0);
+    const Json& call = row.at("explanation");
+    if (collective.point_to_point) {
+      EXPECT_TRUE(call.is_null()) << call;
+      EXPECT_NE(outcome.out.find("of which none is to be chosen"), std::string::npos) << outcome.out;
+      continue;
+    }
+    EXPECT_EQ(call.at("algorithm"), row.at("algorithm")) << collective.name;
+    EXPECT_EQ(call.at("bytes"), row.at("size")) << collective.name;
+    EXPECT_NE(outcome.out.find(call.at("why").get<std::string>()), std::string::npos) << outcome.out;
+  }
+  EXPECT_EQ(run(*find_collective("broadcast"), {}).out.find("The engine knows"), std::string::npos);
+}
+
 TEST(Perf, AFailureOfTheEngineHasItsOwnExitCode) {
   Collective wrong = *find_collective("all_reduce");
   wrong.run = [](const Call& call) {

@@ -245,3 +245,22 @@ tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name) 
     *name = member->last_algorithm.c_str();
   });
 }
+
+tomboloResult_t tomboloCommExplain(tomboloComm_t comm, const char** json) {
+  const char* const function = __func__;
+  return guarded([&] {
+    require_pointer(json, function, "json");
+    const auto member = member_of(comm, function);
+    member->explanation = member->communicator->explain();
+    *json = member->explanation.c_str();
+  });
+}
+
+tomboloResult_t tomboloCommSetTuning(tomboloComm_t comm, const char* table) {
+  const char* const function = __func__;
+  return guarded([&] {
+    const auto member = member_of(comm, function);
+    refuse_in_group(function);
+    member->communicator->set_tuning(table == nullptr ? "" : table);
+  });
+}

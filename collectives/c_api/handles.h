@@ -27,7 +27,7 @@ struct Member {
   /// Those that this process keeps: of the unique id that it was made with, and of those that it made.
   std::vector<std::shared_ptr<collectives::StoreServer>> servers;
   std::unique_ptr<collectives::Communicator> communicator;
-  std::string last_algorithm;
+  std::string last_algorithm, explanation;
   std::map<int, PreMultipliedSum> operators;  // by their numbers, which no other communicator's have
 };
 

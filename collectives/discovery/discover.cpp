@@ -77,8 +77,8 @@ std::vector<std::string> by_rank(const Hosts& hosts, const std::vector<int>& isl
 }
 
 /// What rank 0 knows from its file, or what the hosts measure.
-Islands find_out(const Hosts& hosts, int rank, transport::Router& router, Store& store,
-                 const AwaitOfRank& await, const std::string& prefix, const std::string& file) {
+Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Store& store,
+                   const AwaitOfRank& await, const std::string& prefix, const std::string& file) {
   const std::size_t own = hosts.of_rank[static_cast<std::size_t>(rank)];
   const Clock& clock = *router.options().clock;
   const TimePoint begin = clock.now();
@@ -95,6 +95,9 @@ Islands find_out(const Hosts& hosts, int rank, transport::Router& router, Store&
     source = fmt::format("as kept in {}", kept->path());
   }
   std::string told = text(await(prefix, 0));
+  Discovery made;
+  made.source = told == kSurvey ? Discovery::Source::kMeasured : Discovery::Source::kKept;
+  if (kept && made.source == Discovery::Source::kKept) made.file = kept->path();
   if (told == kSurvey) {
     if (hosts.leaders[own] == rank) {
       Survey survey(router, store,
@@ -116,19 +119,20 @@ Islands find_out(const Hosts& hosts, int rank, transport::Router& router, Store&
     }
     told = text(await(measured_at, 0));
   }
-  const Islands found = Islands::decode(told, hosts.all.size(), "what rank 0 found out about the network");
+  made.found = Islands::decode(told, hosts.all.size(), "what rank 0 found out about the network");
   if (rank == 0) {
     router.options().log.info("no cluster file: {}; {}; {}=off takes all hosts for one island",
-                              describe(found, hosts.all), source, kDiscoverParameter.name);
+                              describe(made.found, hosts.all), source, kDiscoverParameter.name);
   }
-  return found;
+  made.islands = by_rank(hosts, made.found.of_host);
+  return made;
 }
 
 }  // namespace
 
-std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, int rank,
-                                          transport::Router& router, Store& store, const AwaitOfRank& await,
-                                          const std::string& prefix, const std::string& file) {
+Discovery discover_islands(const std::vector<RankOfHost>& ranks, int rank, transport::Router& router,
+                           Store& store, const AwaitOfRank& await, const std::string& prefix,
+                           const std::string& file) {
   const Hosts hosts(ranks);
   if (hosts.all.size() < 2) return {};
   // They are farther from each other than the ranks inside them.
@@ -138,7 +142,10 @@ std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, 
       router.options().log.info("no cluster file, and two hosts: {}; {}=off takes all hosts for one island",
                                 apart ? "each is an island" : "they are one island", kDiscoverParameter.name);
     }
-    return by_rank(hosts, {0, apart ? 1 : 0});
+    Discovery made;
+    made.source = Discovery::Source::kTwoHosts;
+    made.islands = by_rank(hosts, {0, apart ? 1 : 0});
+    return made;
   }
   if (hosts.all.size() > kMostHosts) {
     if (rank == 0) {
@@ -147,9 +154,11 @@ std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, 
           "writes tells which of them are near each other",
           hosts.all.size(), kMostHosts);
     }
-    return {};
+    Discovery made;
+    made.source = Discovery::Source::kTooManyHosts;
+    return made;
   }
-  return by_rank(hosts, find_out(hosts, rank, router, store, await, prefix, file).of_host);
+  return find_out(hosts, rank, router, store, await, prefix, file);
 }
 
 }  // namespace tombolo::collectives

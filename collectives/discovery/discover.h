@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,14 +21,31 @@ struct RankOfHost {
 /// Waits for a key of the store that a rank sets. Throws, naming that rank, where it does not come.
 using AwaitOfRank = std::function<std::vector<std::byte>(const std::string& key, int rank)>;
 
+/// What came of it.
+struct Discovery {
+  enum class Source : std::uint8_t {
+    kNone,  ///< nobody looked
+    kTwoHosts,
+    kTooManyHosts,
+    kKept,      ///< in rank 0's file
+    kMeasured,  ///< just now
+  };
+
+  Source source = Source::kNone;
+  /// The name of each rank's island, "A", "B" and so on; empty: not found.
+  std::vector<std::string> islands;
+  Islands found;     ///< with kKept and kMeasured: the figures
+  std::string file;  ///< with kKept, on rank 0
+};
+
 /// Collective over the ranks. One process of each host measures, unless rank 0 has a file that tells of these
-/// hosts; rank 0 decides, writes the file and a line in the log, and all ranks get its decision: the name of
-/// each rank's island, "A", "B" and so on. Two hosts measure nothing: each is an island where one has several
-/// ranks. Nothing where all ranks are on one host, or on more than kMostHosts. `prefix`: of the keys in the
-/// store; `file` as in IslandsFile. Throws what `await` does.
-std::vector<std::string> discover_islands(const std::vector<RankOfHost>& ranks, int rank,
-                                          transport::Router& router, Store& store, const AwaitOfRank& await,
-                                          const std::string& prefix, const std::string& file);
+/// hosts; rank 0 decides, writes the file and a line in the log, and all ranks get its decision. Two hosts
+/// measure nothing: each is an island where one has several ranks. Nothing is found where all ranks are on
+/// one host, or on more than kMostHosts. `prefix`: of the keys in the store; `file` as in IslandsFile. Throws
+/// what `await` does.
+Discovery discover_islands(const std::vector<RankOfHost>& ranks, int rank, transport::Router& router,
+                           Store& store, const AwaitOfRank& await, const std::string& prefix,
+                           const std::string& file);
 
 /// Each connects with every other one, so more hosts do not measure.
 inline constexpr std::size_t kMostHosts = 128;

@@ -252,7 +252,7 @@ const transport::Secret& Communicator::secret() const noexcept {
 
 std::string Communicator::last_algorithm() const {
   const Call entered(*state_);
-  return std::string(state_->last_algorithm);
+  return std::string(state_->last ? state_->last->choice.name() : "none");
 }
 
 void Communicator::abort(const std::string& reason) noexcept {

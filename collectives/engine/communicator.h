@@ -155,6 +155,12 @@ class Communicator {
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;
+  /// What it knows of its network, and why its last collective went the way it went, as JSON (docs/api.md).
+  std::string explain() const;
+  /// Collective. From here on calls choose by the TuningTable that rank 0 gives as JSON, or by none where
+  /// that is empty; what the others give does not count. Throws kInvalidUsage on every rank, and changes
+  /// nothing, where it is no table, or one for a job of another shape.
+  void set_tuning(const std::string& text);
   /// The secret that authenticates the connections between the job's ranks; for connections that are made
   /// outside of this communicator.
   const transport::Secret& secret() const noexcept;

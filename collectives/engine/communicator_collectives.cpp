@@ -228,15 +228,13 @@ std::string Communicator::State::describe(const StartedCollective& started) {
 }
 
 std::uint64_t Communicator::State::start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key) {
-  last_algorithm = "host";
   return host_calls->push({call.collective, key.problem, call.type, call.op, bytes_of(call.send),
                            static_cast<std::byte*>(call.receive), call.factor.value_or(Factor{})});
 }
 
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
-                                                        std::size_t channel) {
-  auto schedule = schedule_for(key);
-  last_algorithm = schedule->algorithm;
+                                                        const Choice& choice, std::size_t channel) {
+  auto schedule = schedule_for(key, choice);
   return channels->start(channel, {.schedule = std::move(schedule),
                                    .input = bytes_of(call.send),
                                    .output = static_cast<std::byte*>(call.receive),
@@ -248,8 +246,7 @@ Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& ca
 }
 
 void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKey& key) {
-  const auto schedule = schedule_for(key);
-  last_algorithm = schedule->algorithm;
+  const auto schedule = schedule_for(key, choose(key));
   // At most a copy, and dividing by one changes nothing.
   for (const Step& step : schedule->steps) {
     if (step.kind != StepKind::kCopy) continue;
@@ -268,12 +265,12 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
   note_start(made.number, call);
   if (!mesh) {
     run_alone(call, made.key);
-  } else if (host && goes_through_host_memory(made.key)) {
+  } else if (const Choice choice = choose(made.key); choice.through_host_memory()) {
     made.way = StartedCollective::Way::kHostMemory;
     made.ticket.number = start_in_host_memory(call, made.key);
   } else {
     made.way = StartedCollective::Way::kMessages;
-    made.ticket = start_by_messages(call, made.key, channel);
+    made.ticket = start_by_messages(call, made.key, choice, channel);
   }
   return made;
 }
@@ -307,12 +304,12 @@ void Communicator::State::run(const CollectiveCall& call) {
   note_start(number, call);
   StartedCollective::Way way = StartedCollective::Way::kMessages;
   Channels::Ticket ticket;
-  if (host && goes_through_host_memory(key)) {
+  if (const Choice choice = choose(key); choice.through_host_memory()) {
     way = StartedCollective::Way::kHostMemory;
     ticket.number = start_in_host_memory(call, key);
     if (spin_in_host_memory(ticket.number)) return operations_kept.complete(number);
   } else {
-    ticket = start_by_messages(call, key, 0);
+    ticket = start_by_messages(call, key, choice, 0);
   }
   const StartedCollective started{call, key, number, way, ticket};
   const WaitedFor waiting(waited_for, started);

@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
   return {{"number of ranks", std::to_string(options.identity.size)},
           {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
           {"TOMBOLO_ALGORITHM", options.algorithm},
+          {"TOMBOLO_TUNING", options.tuning_file.empty() ? "off" : "on"},
           {"TOMBOLO_COMPRESSION", std::string(compression_name(options.compression))},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
           {"TOMBOLO_DISCOVER", options.discover ? "on" : "off"},
@@ -191,13 +192,11 @@ void Communicator::State::set_up() {
       host_calls.emplace(*host_collective);
     }
     mesh->set_peers(std::move(peers));
-    if (islands.empty()) discover(*store, addresses, deadline);
+    if (discovery.islands.empty()) discover(*store, addresses, deadline);
+    agree_on_tuning(*store, deadline);
     channels = std::make_unique<Channels>(*mesh);
   }
-  std::vector<RankLocation> locations;
-  for (std::size_t each = 0; each < members.size(); ++each)
-    locations.push_back({members[each].host, islands.empty() ? members[each].cluster : islands[each]});
-  rank_map = RankMap::make(rank, locations);
+  rank_map = RankMap::make(rank, locations());
   rank_map.uniform_links = options.routing == Routing::kShared;
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
@@ -207,6 +206,15 @@ void Communicator::State::set_up() {
   spin = options.spin                                 ? *options.spin
          : neighbours <= compute::usable_processors() ? Duration(kSpin)
                                                       : Duration::zero();
+}
+
+std::vector<RankLocation> Communicator::State::locations() const {
+  std::vector<RankLocation> all;
+  for (std::size_t each = 0; each < members.size(); ++each) {
+    all.push_back(
+        {members[each].host, discovery.islands.empty() ? members[each].cluster : discovery.islands[each]});
+  }
+  return all;
 }
 
 /// `addresses` of the NICs, by rank.
@@ -220,34 +228,70 @@ void Communicator::State::discover(Store& store, const std::vector<std::string>&
   for (std::size_t each = 0; each < members.size(); ++each)
     ranks.push_back({members[each].host, addresses[each]});
   const auto await = [&](const std::string& key, int of) {
-    for (;;) {
-      if (gave_up(*signal)) {
-        if (auto there = store.try_get(key)) return *std::move(there);
-        const AbortNote& note = signal->note();
-        fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
-      }
-      if (deadline.passed()) {
-        fail(Cause::kTimeout,
-             "rank {} on host {} did not measure with the other hosts within {} (did its process die?)", of,
-             members[static_cast<std::size_t>(of)].host, format_seconds(to_seconds(deadline.allowed())));
-      }
-      try {
-        return store.get(key, slice_of(deadline, rendezvous));
-      } catch (const Error& error) {
-        if (error.cause() != Cause::kTimeout) throw;
-      }
-    }
+    return await_rank(store, key, of, deadline, "measure with the other hosts");
   };
   const int rank = options.identity.rank;
   const std::string prefix = rendezvous.prefix + "/islands";
   try {
-    islands = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
+    discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
   } catch (const Error& error) {
     AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
     throw;
   }
-  if (!islands.empty())
+  if (!discovery.islands.empty())
     stay_until_all_have_read(store, rendezvous, "islands", *signal, rank, options.identity.size, deadline);
+}
+
+std::vector<std::byte> Communicator::State::await_rank(Store& store, const std::string& key, int of,
+                                                       Deadline deadline, std::string_view did_not) {
+  for (;;) {
+    if (gave_up(*signal)) {
+      if (auto there = store.try_get(key)) return *std::move(there);
+      const AbortNote& note = signal->note();
+      fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
+    }
+    if (deadline.passed()) {
+      fail(Cause::kTimeout, "rank {} on host {} did not {} within {} (did its process die?)", of,
+           members[static_cast<std::size_t>(of)].host, did_not,
+           format_seconds(to_seconds(deadline.allowed())));
+    }
+    try {
+      return store.get(key, slice_of(deadline, rendezvous));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kTimeout) throw;
+    }
+  }
+}
+
+void Communicator::State::agree_on_tuning(Store& store, Deadline deadline) {
+  if (options.tuning_file.empty()) return;
+  const int rank = options.identity.rank;
+  const std::string key = rendezvous.prefix + "/tuning";
+  const bool first = options.tuning_table == nullptr;
+  if (rank == 0) {
+    try {
+      if (first)
+        options.tuning_table = std::make_shared<const TuningTable>(TuningTable::load(options.tuning_file));
+    } catch (const Error& error) {
+      AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
+      throw;
+    }
+    const std::string text = options.tuning_table->encode();
+    store.set(key, std::as_bytes(std::span(text)));
+  } else {
+    const auto bytes = await_rank(store, key, 0, deadline, "read its tuning table");
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    options.tuning_table =
+        std::make_shared<const TuningTable>(TuningTable::decode(text, "rank 0's tuning table"));
+  }
+  stay_until_all_have_read(store, rendezvous, "tuning", *signal, rank, options.identity.size, deadline);
+  const std::string differs = difference(options.tuning_table->shape, shape());
+  if (differs.empty()) {
+    table = options.tuning_table;
+  } else if (rank == 0 && first) {
+    options.log.warning("TOMBOLO_TUNING={} is not used: {}. tombolo perf --tune makes one for this job",
+                        options.tuning_file, differs);
+  }
 }
 
 transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {

@@ -153,8 +153,11 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
   child->stuck_reporter = parent.stuck_reporter;
   for (const int each : ranks) child->ranks_of_job.push_back(parent.job_rank(each));
   child->may_discover = false;
-  if (!parent.islands.empty()) {
-    for (const int each : ranks) child->islands.push_back(parent.islands[static_cast<std::size_t>(each)]);
+  child->discovery = parent.discovery;
+  child->discovery.islands.clear();
+  if (!parent.discovery.islands.empty()) {
+    for (const int each : ranks)
+      child->discovery.islands.push_back(parent.discovery.islands[static_cast<std::size_t>(each)]);
   }
   child->set_up();
   return child;

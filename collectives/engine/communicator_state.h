@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/discovery/discover.h"
 #include "collectives/engine/abort_signal.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
@@ -19,7 +20,7 @@
 #include "collectives/engine/stuck_reporter.h"
 #include "collectives/engine/work_table.h"
 #include "collectives/host/host_collective.h"
-#include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/choice.h"
 #include "collectives/stuck/operation_ring.h"
 
 namespace tombolo::collectives {
@@ -45,8 +46,19 @@ struct Communicator::State {
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
-  /// Finds `islands` where no host has a cluster, and the options want that.
+  /// Makes `discovery` where no host has a cluster, and the options want that.
   void discover(Store& store, const std::vector<std::string>& addresses, Deadline deadline);
+
+  /// Takes the tuning table that rank 0 has read, with Options::tuning_file, where it is for such a job.
+  void agree_on_tuning(Store& store, Deadline deadline);
+  /// What `of` sets in the store. Throws once another rank has given up, and naming that one and what it `did
+  /// not` do after the deadline.
+  std::vector<std::byte> await_rank(Store& store, const std::string& key, int of, Deadline deadline,
+                                    std::string_view did_not);
+  JobShape shape() const { return JobShape::of(locations(), options.routing == Routing::kShared); }
+
+  /// Host and cluster of each rank; islands where clusters were not declared.
+  std::vector<RankLocation> locations() const;
 
   /// Whether the settings, which are the same on every rank, allow HostCollective.
   bool may_use_host_memory() const;
@@ -57,7 +69,8 @@ struct Communicator::State {
   void run(const CollectiveCall& call);
   /// The call's number in `host_calls`.
   std::uint64_t start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key);
-  Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, std::size_t channel);
+  Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, const Choice& choice,
+                                     std::size_t channel);
   /// Of a communicator of one rank: it is done then.
   void run_alone(const CollectiveCall& call, const ScheduleKey& key);
   /// Starts it: in the host's memory where the call can go there, else on that channel.
@@ -86,12 +99,17 @@ struct Communicator::State {
   void no_longer_stuck() noexcept;
   /// Calls those callbacks that are due. `failure` where the communicator has failed: all are then.
   void call_back(const Error* failure) noexcept;
-  /// Whether the call goes through the host's memory. Waits until it is clear whether that can be had.
-  bool goes_through_host_memory(const ScheduleKey& key);
+  /// Whether all ranks see memory of the host. Waits until that is clear; with `host`.
+  bool sees_host_memory();
   /// "all_reduce #7 (4 KiB float sum)"
   static std::string describe(const StartedCollective& started);
   void wait(Work work);
-  std::shared_ptr<const Schedule> schedule_for(const ScheduleKey& key);
+  /// What the choice of an algorithm depends on.
+  Situation situation() const;
+  /// Which way the call goes, remembered as that of the last call. May wait as sees_host_memory() does.
+  Choice choose(const ScheduleKey& key);
+  /// Of a choice that goes by messages.
+  std::shared_ptr<const Schedule> schedule_for(const ScheduleKey& key, const Choice& choice);
   /// Throws where no operation is possible any more, saying why.
   void require_usable();
   void check_peer(int peer, std::string_view what) const;
@@ -140,7 +158,7 @@ struct Communicator::State {
   std::shared_ptr<transport::Router> router;  ///< shared with those made by split()
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
   std::vector<Member> members;
-  std::vector<std::string> islands;  ///< by rank, in place of clusters that nobody declared; empty: not found
+  Discovery discovery;  ///< its islands in place of clusters that nobody declared
   RankMap rank_map;
   std::unique_ptr<Mesh> mesh;  ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
@@ -166,8 +184,15 @@ struct Communicator::State {
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
   int splits = 0, shrinks = 0;
   bool may_discover = true;  ///< not where ranks are those of another communicator, which has, or could not
-  std::string_view last_algorithm = "none";
-  std::unique_ptr<ProgressThread> thread;  ///< with Progress::kThread and `mesh`
+  /// The last collective; nothing before the first.
+  struct LastCall {
+    Collective collective;
+    Problem problem;
+    Choice choice;
+  };
+  std::optional<LastCall> last;
+  std::shared_ptr<const TuningTable> table;  ///< for a job of this shape; null: none
+  std::unique_ptr<ProgressThread> thread;    ///< with Progress::kThread and `mesh`
 
   OperationRing operations_kept;
   const StartedCollective* waited_for = nullptr;  ///< by run()

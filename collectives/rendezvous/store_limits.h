@@ -16,8 +16,9 @@ struct StoreLimits {
   /// Connections that have not proven that they know the secret; one more closes the oldest. A client that
   /// loses its connection this way tries again.
   std::size_t unauthenticated = 256;
-  /// Setting up a communicator takes four keys per rank, up to four more where hosts measure (at most 128
-  /// do), and splitting one takes two: 4,096 ranks may make 256 communicators before this is reached.
+  /// Setting up a communicator takes four keys per rank, one more with a tuning table, up to four more where
+  /// hosts measure (at most 128 do), and splitting one takes two: 4,096 ranks may make 256 communicators
+  /// before this is reached.
   std::size_t keys = std::size_t{4} << 20;
   /// Of keys, of values, of values that were replaced while answers with them were under way, and of requests
   /// of more than 4 KiB that have come in part. A rank's record takes less than 1 KiB with its key, so 4,096

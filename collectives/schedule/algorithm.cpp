@@ -22,12 +22,16 @@ std::vector<std::string_view> names_of(AlgorithmTable table) {
 
 }  // namespace
 
+const Algorithm* find_algorithm(Collective collective, std::string_view name, AlgorithmTable table) noexcept {
+  const auto found = std::ranges::find_if(
+      table, [&](const Algorithm* one) { return one->collective == collective && one->name == name; });
+  return found == table.end() ? nullptr : *found;
+}
+
 const Algorithm& choose_algorithm(Collective collective, std::string_view name, const RankMap& ranks,
                                   const Problem& problem, const Tuning& tuning, AlgorithmTable table) {
-  const auto named = std::find_if(table.begin(), table.end(), [&](const Algorithm* one) {
-    return one->collective == collective && one->can_be_named() && one->name == name;
-  });
-  if (named != table.end()) return **named;
+  const Algorithm* named = find_algorithm(collective, name, table);
+  if (named != nullptr && named->can_be_named()) return *named;
   const auto applicable = std::find_if(table.begin(), table.end(), [&](const Algorithm* one) {
     return one->collective == collective && one->applicable(ranks, problem, tuning);
   });

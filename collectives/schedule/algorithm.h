@@ -24,6 +24,10 @@ struct Algorithm {
   Schedule (*build)(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place);
   /// What the help of TOMBOLO_ALGORITHM says of it. Empty where only the automatic choice takes it.
   std::string_view help = {};
+  /// `applicable` in words, for explanations: "vectors of at most 16 KiB". Null for one that always is.
+  std::string (*rule)(const RankMap& ranks, const Tuning& tuning) = nullptr;
+  /// Whether it cuts what it sends into pieces by Tuning::segment_bytes.
+  bool in_pieces = false;
 
   bool can_be_named() const noexcept { return !help.empty(); }
 };
@@ -41,6 +45,10 @@ AlgorithmTable algorithms() noexcept;
 
 /// The value of Options::algorithm and TOMBOLO_ALGORITHM that leaves the choice to `applicable`.
 inline constexpr std::string_view kAutomatic = "auto";
+
+/// The algorithm of that name and collective, whether it can be asked for or not; null where there is none.
+const Algorithm* find_algorithm(Collective collective, std::string_view name,
+                                AlgorithmTable table = algorithms()) noexcept;
 
 /// The algorithm of that name where the collective has one that can be asked for; else the first applicable
 /// one.

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,6 +37,14 @@ constexpr std::string_view collective_name(Collective collective) noexcept {
                                          "gather",     "scatter",        "all_to_all", "barrier"};
   static_assert(std::size(kNames) == std::size(kAllCollectives));
   return kNames[static_cast<std::size_t>(collective)];
+}
+
+/// The collective of that name; nothing for an unknown one.
+constexpr std::optional<Collective> collective_from_name(std::string_view name) noexcept {
+  for (const Collective one : kAllCollectives) {
+    if (collective_name(one) == name) return one;
+  }
+  return std::nullopt;
 }
 
 /// Whether one rank gives, or gets, what all others get or give.

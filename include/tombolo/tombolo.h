@@ -221,6 +221,16 @@ TOMBOLO_API tomboloResult_t tomboloCommUserRank(tomboloComm_t comm, int* rank);
 /** The algorithm of the last collective, such as "two-level", or "none". The text is valid until the next
  * call of this function on the communicator, or its end. */
 TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name);
+/** What the communicator knows of its network, and why its last collective took the algorithm that it took,
+ * as JSON; docs/api.md describes the fields. It tells what this rank knows, and does not ask the others. The
+ * text is valid until the next call of this function on the communicator, or its end. */
+TOMBOLO_API tomboloResult_t tomboloCommExplain(tomboloComm_t comm, const char** json);
+/** Has collectives on `comm` choose their algorithms by a tuning table, the JSON that tombolo perf --tune
+ * writes (docs/benchmarks.md), in place of TOMBOLO_TUNING's; NULL or "": by none. Collective; rank 0's text
+ * counts, and what the others pass does not. tomboloInvalidUsage on every rank, and no change, where it is no
+ * table, or one for a job of another shape. Communicators that are made of `comm` begin with TOMBOLO_TUNING's
+ * again. */
+TOMBOLO_API tomboloResult_t tomboloCommSetTuning(tomboloComm_t comm, const char* table);
 /** @} */
 
 /** @name Operators with a factor

@@ -194,6 +194,14 @@ class Communicator {
     check(tomboloCommLastAlgorithm(handle_, &name));
     return name;
   }
+  /// tomboloCommExplain's JSON.
+  std::string explain() const {
+    const char* json = nullptr;
+    check(tomboloCommExplain(handle_, &json));
+    return json;
+  }
+  /// tomboloCommSetTuning; empty: no table.
+  void set_tuning(const std::string& table) const { check(tomboloCommSetTuning(handle_, table.c_str())); }
   tomboloResult_t async_error() const {
     tomboloResult_t result = tomboloSuccess;
     check(tomboloCommGetAsyncError(handle_, &result));

@@ -90,6 +90,12 @@ void put_collectives() {
   record.endpoint = endpoint();
   put("rank_record", "two_nics", record.encode(), 0);
   text("islands", "two", collectives::Islands{{0, 1, 0, 1}, 2, 1e9, 1e8, 1e-4}.encode());
+  text("tuning_table", "two_rows",
+       R"({"tombolo_tuning": 1, "shape": {"clusters": [[2, 2], [1]], "uniform_links": false}, "rows": [
+ {"collective": "all_reduce", "from_bytes": 8, "to_bytes": 4096, "algorithm": "doubling"},
+ {"collective": "all_reduce", "from_bytes": 4097, "to_bytes": 1048576, "algorithm": "ring", "segment_bytes": 131072,
+  "measured": [{"bytes": 65536, "algorithm": "ring", "segment_bytes": 131072, "seconds": 0.0012},
+               {"bytes": 65536, "algorithm": "two-level", "seconds": 0.002}]}]})");
   put("abort_note", "remote", collectives::AbortNote{5, Cause::kRemote, "rank 3 is gone"}.encode(), 0);
   std::string requests;
   for (int i = 0; i < 512; ++i) requests += static_cast<char>(i * 37);

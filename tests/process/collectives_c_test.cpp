@@ -125,6 +125,8 @@ TEST(Handle, IsRefusedByEveryFunctionOnceItIsDestroyed) {
   EXPECT_EQ(tomboloCommCount(gone, &value), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommUserRank(gone, &value), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommLastAlgorithm(gone, &name), tomboloInvalidArgument);
+  EXPECT_EQ(tomboloCommExplain(gone, &name), tomboloInvalidArgument);
+  EXPECT_EQ(tomboloCommSetTuning(gone, nullptr), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommGetAsyncError(gone, &error), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommSplit(gone, 0, 0, &made), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommFinalize(gone), tomboloInvalidArgument);

@@ -236,6 +236,82 @@ class Flags(Perf):
         self.assertEqual(LINE.findall(done.stdout)[0][:2], ("1008", "84"))
 
 
+class Explain(Perf):
+    def test_the_command_says_which_way_each_size_took(self):
+        file = self.path("why.json")
+        done = self.start(TOMBOLO, "perf", "broadcast", "--ranks", 2, "--explain", "--", "-b", "1K", "-e", "1M", "-f", 32,
+                          "-n", 1, "-J", file, TOMBOLO_HOST_LIMIT="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^# The engine knows of the network: 2 ranks on host \S+\.$")
+        rows = re.findall(r"(?m)^# +(\d+) +(tree|chain) +(\S+) +1  (.*)$", done.stdout)
+        self.assertEqual([row[:3] for row in rows], [("1024", "tree", "-"), ("32768", "chain", "524288"),
+                                                     ("1048576", "chain", "524288")], done.stdout)
+        self.assertEqual(rows[0][3], "tree comes first and takes vectors of at most 16 KiB")
+        self.assertRegex(done.stdout, r"(?m)^#   1 inside hosts by \w+")
+        with open(file, encoding="utf-8") as text:
+            report = json.load(text)
+        self.assertEqual([row["explanation"]["why"] for row in report["results"]], [row[3] for row in rows])
+        self.assertEqual(report["explanation"]["network"]["known_from"], "one-host")
+
+    def test_clusters_are_those_of_the_cluster_file(self):
+        done = self.start(TOMBOLO, "perf", "all_reduce", "--emulate", "holmes", "--emulation-mode", "loopback", "--explain", "--",
+                          "-b", "1M", "-e", "1M", "-n", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^# The engine knows of the network: \d+ ranks on \d+ hosts in \d clusters: .*, "
+                                      r"as the cluster file \S+ says\.$")
+        self.assertRegex(done.stdout, r"(?m)^#   between clusters: ")
+        self.assertRegex(done.stdout, r"(?m)^# +1048576 +two-level +524288 +1  doubling takes .*; two-level takes ")
+
+
+class Tune(Perf):
+    def tune(self, collective, *flags, **variables):
+        done = self.start(TOMBOLO, "perf", collective, "--ranks", 2, "--tune", "tuning.json", "--explain", "--", "-b", "1K", "-e",
+                          "64K", "-f", 8, "-n", 2, *flags, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def table(self):
+        with open(self.path("tuning.json"), encoding="utf-8") as text:
+            return json.load(text)
+
+    def test_a_table_is_written_and_used(self):
+        for collective in "all_reduce", "broadcast":
+            out = self.tune(collective, TOMBOLO_HOST_LIMIT="0")
+            self.assertRegex(out, r"(?m)^# +1024  \S+ [\d.]+, .* -> ")
+            self.assertIn("the tuning table has", out)
+        table = self.table()
+        self.assertEqual(table["shape"], {"clusters": [[2]], "uniform_links": False})
+        self.assertEqual({row["collective"] for row in table["rows"]}, {"all_reduce", "broadcast"})
+        # What the rules would not do, so that it is seen who decides.
+        rows = [{"collective": "broadcast", "from_bytes": 0, "to_bytes": 2000, "algorithm": "chain", "segment_bytes": 100}]
+        pathlib.Path(self.path("tuning.json")).write_text(json.dumps(dict(table, rows=rows)), encoding="utf-8")
+        figures, _ = self.results(2, "broadcast", "-b", "1K", "-e", "4K", "-f", 4, "-n", 1, "--explain",
+                                  TOMBOLO_TUNING=self.path("tuning.json"), TOMBOLO_HOST_LIMIT="0")
+        ways = [(row["algorithm"], row["explanation"]["segment_bytes"], row["explanation"]["reason"])
+                for row in figures["results"]]
+        self.assertEqual(ways, [("chain", 100, "tuning-table"), ("tree", None, "rule")])
+
+    def test_another_job_does_without_it(self):
+        self.tune("all_reduce")
+        done = self.run_ranks(3, "all_reduce", "-b", "1K", "-e", "1K", "-n", 1, TOMBOLO_TUNING=self.path("tuning.json"))
+        self.assertEqual(done.stderr.count("is not used: it is for 2 ranks, and this job has 3"), 1, done.stderr)
+
+    def test_a_damaged_table_is_an_error_that_names_its_place(self):
+        pathlib.Path(self.path("tuning.json")).write_text('{"tombolo_tuning": 1,\n "rows": 3}', encoding="utf-8")
+        done = self.start(TOMBOLO, "run", "-n", 2, "--", PROGRAMS / "all_reduce_perf", "-b", 8, "-e", 8,
+                          TOMBOLO_TUNING=self.path("tuning.json"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"{self.path('tuning.json')}:", done.stderr)
+
+    def test_what_cannot_be_tuned(self):
+        done = self.run_ranks(2, "sendrecv", "-b", 8, "-e", 8, "--tune", self.path("t.json"), code=WRONG_USAGE)
+        self.assertIn("no algorithm to choose for sendrecv", done.stderr)
+        done = self.start(PROGRAMS / "all_reduce_perf", "-d", "all", "--tune", self.path("t.json"))
+        self.assertEqual(done.returncode, WRONG_FLAGS)
+        self.assertIn("--tune measures one type", done.stderr)
+        self.assertFalse(os.path.exists(self.path("t.json")))
+
+
 class Refusals(Perf):
     def refuses(self, done, code, *words):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)

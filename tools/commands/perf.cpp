@@ -24,12 +24,16 @@ constexpr const char* kPerfHelp =
     "Examples:\n"
     "  tombolo perf all_reduce --ranks 4 -- -b 8 -e 64M -f 2\n"
     "  tombolo perf all_reduce --emulate two-clusters --order interleaved -- -b 16M -e 16M -n 10\n"
-    "  tombolo perf sendrecv --ranks 2 -- -b 1M -e 1M -d all";
+    "  tombolo perf sendrecv --ranks 2 -- -b 1M -e 1M -d all\n"
+    "  tombolo perf all_gather --ranks 4 --explain -- -b 1K -e 16M -f 16\n"
+    "  tombolo perf all_reduce --ranks 4 --tune tuning.json -- -b 1K -e 16M -f 16";
 
 struct PerfOptions {
   LaunchFlags launch;
   std::string name;
   std::vector<std::string> flags;
+  bool explain = false;
+  std::string tuning_file;
 };
 
 std::string find_benchmark(const std::string& name) {
@@ -48,6 +52,11 @@ std::string find_benchmark(const std::string& name) {
 int run_perf(const PerfOptions& options) {
   std::vector<std::string> program{find_benchmark(options.name)};
   program.insert(program.end(), options.flags.begin(), options.flags.end());
+  if (!options.tuning_file.empty()) {
+    program.emplace_back("--tune");
+    program.push_back(std::filesystem::absolute(options.tuning_file).string());
+  }
+  if (options.explain) program.emplace_back("--explain");
   if (options.launch.any()) {
     LaunchFlags flags = options.launch;
     flags.quiet = true;  // rank 0 prints the table
@@ -70,6 +79,14 @@ void add_perf(CommandLine& tombolo) {
                               [options] { return run_perf(*options); });
   options->launch.add_to(app);
   app.add_option("benchmark", options->name, "all_reduce, ...")->required();
+  app.add_flag(
+      "--explain", options->explain,
+      "Say at the end what the engine knows of the network, and which algorithm each size took and why");
+  app.add_option(
+         "--tune", options->tuning_file,
+         "First measure every algorithm at every size, and write the table of the fastest to this file (or "
+         "add to it), for TOMBOLO_TUNING")
+      ->type_name("FILE");
   app.add_option("flags", options->flags, "After --: the benchmark's own flags");
 }
 

@@ -26,6 +26,10 @@ Schedule build_chain_broadcast(const RankMap& ranks, const Problem& problem, con
 
 }  // namespace
 
-constinit const Algorithm kChainBroadcast{Collective::kBroadcast, "chain", always, build_chain_broadcast};
+constinit const Algorithm kChainBroadcast{.collective = Collective::kBroadcast,
+                                          .name = "chain",
+                                          .applicable = always,
+                                          .build = build_chain_broadcast,
+                                          .in_pieces = true};
 
 }  // namespace tombolo::collectives

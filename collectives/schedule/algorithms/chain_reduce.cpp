@@ -40,6 +40,10 @@ Schedule build_chain_reduce(const RankMap& ranks, const Problem& problem, const 
 
 }  // namespace
 
-constinit const Algorithm kChainReduce{Collective::kReduce, "chain", always, build_chain_reduce};
+constinit const Algorithm kChainReduce{.collective = Collective::kReduce,
+                                       .name = "chain",
+                                       .applicable = always,
+                                       .build = build_chain_reduce,
+                                       .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/direct_all_gather.h"
 
+#include "collectives/schedule/algorithms/few_bytes.h"
+
 namespace tombolo::collectives {
 namespace {
 
@@ -25,7 +27,10 @@ Schedule build_direct_all_gather(const RankMap& ranks, const Problem& problem, c
 
 }  // namespace
 
-constinit const Algorithm kDirectAllGather{Collective::kAllGather, "direct", direct_all_gather_applies,
-                                           build_direct_all_gather};
+constinit const Algorithm kDirectAllGather{.collective = Collective::kAllGather,
+                                           .name = "direct",
+                                           .applicable = direct_all_gather_applies,
+                                           .build = build_direct_all_gather,
+                                           .rule = few_bytes_in_all};
 
 }  // namespace tombolo::collectives

@@ -36,6 +36,10 @@ Schedule build_direct_all_to_all(const RankMap& ranks, const Problem& problem, c
 
 }  // namespace
 
-constinit const Algorithm kDirectAllToAll{Collective::kAllToAll, "direct", always, build_direct_all_to_all};
+constinit const Algorithm kDirectAllToAll{.collective = Collective::kAllToAll,
+                                          .name = "direct",
+                                          .applicable = always,
+                                          .build = build_direct_all_to_all,
+                                          .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -38,6 +38,10 @@ Schedule build_direct_gather(const RankMap& ranks, const Problem& problem, const
 
 }  // namespace
 
-constinit const Algorithm kDirectGather{Collective::kGather, "direct", always, build_direct_gather};
+constinit const Algorithm kDirectGather{.collective = Collective::kGather,
+                                        .name = "direct",
+                                        .applicable = always,
+                                        .build = build_direct_gather,
+                                        .in_pieces = true};
 
 }  // namespace tombolo::collectives

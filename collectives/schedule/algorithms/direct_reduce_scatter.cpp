@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/direct_reduce_scatter.h"
 
+#include "collectives/schedule/algorithms/few_bytes.h"
+
 namespace tombolo::collectives {
 namespace {
 
@@ -36,7 +38,10 @@ Schedule build_direct_reduce_scatter(const RankMap& ranks, const Problem& proble
 
 }  // namespace
 
-constinit const Algorithm kDirectReduceScatter{Collective::kReduceScatter, "direct",
-                                               direct_reduce_scatter_applies, build_direct_reduce_scatter};
+constinit const Algorithm kDirectReduceScatter{.collective = Collective::kReduceScatter,
+                                               .name = "direct",
+                                               .applicable = direct_reduce_scatter_applies,
+                                               .build = build_direct_reduce_scatter,
+                                               .rule = few_bytes_in_all};
 
 }  // namespace tombolo::collectives

@@ -38,6 +38,10 @@ Schedule build_direct_scatter(const RankMap& ranks, const Problem& problem, cons
 
 }  // namespace
 
-constinit const Algorithm kDirectScatter{Collective::kScatter, "direct", always, build_direct_scatter};
+constinit const Algorithm kDirectScatter{.collective = Collective::kScatter,
+                                         .name = "direct",
+                                         .applicable = always,
+                                         .build = build_direct_scatter,
+                                         .in_pieces = true};
 
 }  // namespace tombolo::collectives

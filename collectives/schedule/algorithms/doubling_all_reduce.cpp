@@ -1,11 +1,22 @@
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 
+#include "collectives/schedule/algorithms/few_bytes.h"
+
 namespace tombolo::collectives {
 namespace {
 
+/// Between two ranks doubling moves no more bytes than a ring, in half as many steps.
+Tuning widened(const RankMap& ranks, Tuning tuning) {
+  if (ranks.size == 2) tuning.small_bytes *= 4;
+  return tuning;
+}
+
 bool doubling_all_reduce_applies(const RankMap& ranks, const Problem& problem, const Tuning& tuning) {
-  // Between two ranks doubling moves no more bytes than a ring, in half as many steps.
-  return problem.bytes() <= (ranks.size == 2 ? 4 * tuning.small_bytes : tuning.small_bytes);
+  return problem.bytes() <= widened(ranks, tuning).small_bytes;
+}
+
+std::string doubling_all_reduce_rule(const RankMap& ranks, const Tuning& tuning) {
+  return few_bytes(ranks, widened(ranks, tuning));
 }
 
 Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning&,
@@ -53,7 +64,10 @@ Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem,
 
 }  // namespace
 
-constinit const Algorithm kDoublingAllReduce{Collective::kAllReduce, "doubling", doubling_all_reduce_applies,
-                                             build_doubling_all_reduce};
+constinit const Algorithm kDoublingAllReduce{.collective = Collective::kAllReduce,
+                                             .name = "doubling",
+                                             .applicable = doubling_all_reduce_applies,
+                                             .build = build_doubling_all_reduce,
+                                             .rule = doubling_all_reduce_rule};
 
 }  // namespace tombolo::collectives

@@ -34,7 +34,11 @@ Schedule build_ring_all_gather(const RankMap& ranks, const Problem& problem, con
 
 }  // namespace
 
-constinit const Algorithm kRingAllGather{Collective::kAllGather, "ring", always, build_ring_all_gather,
-                                         "on a flat ring"};
+constinit const Algorithm kRingAllGather{.collective = Collective::kAllGather,
+                                         .name = "ring",
+                                         .applicable = always,
+                                         .build = build_ring_all_gather,
+                                         .help = "on a flat ring",
+                                         .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -55,7 +55,11 @@ Schedule build_ring_all_reduce(const RankMap& ranks, const Problem& problem, con
 
 }  // namespace
 
-constinit const Algorithm kRingAllReduce{Collective::kAllReduce, "ring", always, build_ring_all_reduce,
-                                         "on a flat ring"};
+constinit const Algorithm kRingAllReduce{.collective = Collective::kAllReduce,
+                                         .name = "ring",
+                                         .applicable = always,
+                                         .build = build_ring_all_reduce,
+                                         .help = "on a flat ring",
+                                         .in_pieces = true};
 
 }  // namespace tombolo::collectives

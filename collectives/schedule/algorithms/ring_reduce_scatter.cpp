@@ -58,7 +58,11 @@ Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem,
 
 }  // namespace
 
-constinit const Algorithm kRingReduceScatter{Collective::kReduceScatter, "ring", always,
-                                             build_ring_reduce_scatter, "on a flat ring"};
+constinit const Algorithm kRingReduceScatter{.collective = Collective::kReduceScatter,
+                                             .name = "ring",
+                                             .applicable = always,
+                                             .build = build_ring_reduce_scatter,
+                                             .help = "on a flat ring",
+                                             .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/tree_broadcast.h"
 
+#include "collectives/schedule/algorithms/few_bytes.h"
 #include "collectives/schedule/algorithms/root_chain.h"
 
 namespace tombolo::collectives {
@@ -26,7 +27,10 @@ Schedule build_tree_broadcast(const RankMap& ranks, const Problem& problem, cons
 
 }  // namespace
 
-constinit const Algorithm kTreeBroadcast{Collective::kBroadcast, "tree", tree_broadcast_applies,
-                                         build_tree_broadcast};
+constinit const Algorithm kTreeBroadcast{.collective = Collective::kBroadcast,
+                                         .name = "tree",
+                                         .applicable = tree_broadcast_applies,
+                                         .build = build_tree_broadcast,
+                                         .rule = few_bytes};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/tree_reduce.h"
 
+#include "collectives/schedule/algorithms/few_bytes.h"
 #include "collectives/schedule/algorithms/root_chain.h"
 
 namespace tombolo::collectives {
@@ -35,6 +36,10 @@ Schedule build_tree_reduce(const RankMap& ranks, const Problem& problem, const T
 
 }  // namespace
 
-constinit const Algorithm kTreeReduce{Collective::kReduce, "tree", tree_reduce_applies, build_tree_reduce};
+constinit const Algorithm kTreeReduce{.collective = Collective::kReduce,
+                                      .name = "tree",
+                                      .applicable = tree_reduce_applies,
+                                      .build = build_tree_reduce,
+                                      .rule = few_bytes};
 
 }  // namespace tombolo::collectives

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "collectives/schedule/collective.h"
@@ -22,6 +23,10 @@ inline constexpr std::size_t kMostShare = std::size_t{128} << 10;
 /// than what is inside; where it is not slower, a ring puts no more bytes on any NIC than two levels do.
 inline bool clusters_are_far(const RankMap& ranks, const Problem&, const Tuning&) noexcept {
   return ranks.clusters.size() > 1 && !ranks.uniform_links;
+}
+
+inline std::string where_clusters_are_far(const RankMap&, const Tuning&) {
+  return "ranks of several clusters, unless all use the same kind of NIC (TOMBOLO_ROUTING=shared)";
 }
 
 /// Of an all-gather or a reduce-scatter. Pure: all ranks get the same answers.

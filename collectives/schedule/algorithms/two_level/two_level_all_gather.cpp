@@ -109,7 +109,12 @@ Schedule build_two_level_all_gather(const RankMap& ranks, const Problem& problem
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelAllGather{Collective::kAllGather, "two-level", clusters_are_far,
-                                             build_two_level_all_gather, "across, then inside each cluster"};
+constinit const Algorithm kTwoLevelAllGather{.collective = Collective::kAllGather,
+                                             .name = "two-level",
+                                             .applicable = clusters_are_far,
+                                             .build = build_two_level_all_gather,
+                                             .help = "across, then inside each cluster",
+                                             .rule = where_clusters_are_far,
+                                             .in_pieces = true};
 
 }  // namespace tombolo::collectives

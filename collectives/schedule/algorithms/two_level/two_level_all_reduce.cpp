@@ -189,7 +189,12 @@ Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelAllReduce{Collective::kAllReduce, "two-level", clusters_are_far,
-                                             build_two_level_all_reduce, "inside each cluster, then across"};
+constinit const Algorithm kTwoLevelAllReduce{.collective = Collective::kAllReduce,
+                                             .name = "two-level",
+                                             .applicable = clusters_are_far,
+                                             .build = build_two_level_all_reduce,
+                                             .help = "inside each cluster, then across",
+                                             .rule = where_clusters_are_far,
+                                             .in_pieces = true};
 
 }  // namespace tombolo::collectives

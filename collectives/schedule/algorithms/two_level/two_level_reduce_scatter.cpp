@@ -174,8 +174,12 @@ Schedule build_two_level_reduce_scatter(const RankMap& ranks, const Problem& pro
 
 }  // namespace
 
-constinit const Algorithm kTwoLevelReduceScatter{Collective::kReduceScatter, "two-level", clusters_are_far,
-                                                 build_two_level_reduce_scatter,
-                                                 "inside each cluster, then across"};
+constinit const Algorithm kTwoLevelReduceScatter{.collective = Collective::kReduceScatter,
+                                                 .name = "two-level",
+                                                 .applicable = clusters_are_far,
+                                                 .build = build_two_level_reduce_scatter,
+                                                 .help = "inside each cluster, then across",
+                                                 .rule = where_clusters_are_far,
+                                                 .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -1,0 +1,76 @@
+// What a communicator knows of its network, in words and figures, for people who ask why it does what it
+// does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/discovery/discover.h"
+#include "collectives/schedule/rank_map.h"
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::collectives {
+
+/// Where the knowledge is from of which hosts are near each other.
+enum class KnownFrom : std::uint8_t {
+  kOneHost,        ///< all ranks are on one
+  kClusterFile,    ///< declared: a cluster file, or what stands for one
+  kMeasured,       ///< by this communicator, or the one of which it is a part
+  kKeptFile,       ///< measured by an earlier job
+  kTwoHosts,       ///< by their number of ranks
+  kTooManyHosts,   ///< nobody measured
+  kOff,            ///< TOMBOLO_DISCOVER
+  kSharedRouting,  ///< all ranks use one kind of NIC, and nobody measured
+};
+
+/// "cluster-file", "measured", ...
+std::string_view known_from_name(KnownFrom from) noexcept;
+
+/// What joins ranks, from near to far.
+enum class Level : std::uint8_t {
+  kHost,     ///< ranks of one host
+  kCluster,  ///< hosts of one cluster
+  kBetween,  ///< clusters
+};
+
+/// "inside-hosts", "inside-clusters", "between-clusters"
+std::string_view level_name(Level level) noexcept;
+
+struct LevelFacts {
+  Level level = Level::kHost;
+  double bytes_per_second = 0;  ///< of a pair, one direction, the median; 0: unknown
+  double latency_seconds = 0;   ///< 0: unknown
+};
+
+struct ClusterFacts {
+  std::string name;  ///< empty where it is the only one and nobody named it
+  std::size_t hosts = 0, ranks = 0;
+  std::size_t least_per_host = 0, most_per_host = 0;  ///< ranks
+};
+
+struct NetworkFacts {
+  KnownFrom from = KnownFrom::kOff;
+  std::string file;                    ///< with kClusterFile and kKeptFile, where this rank knows it
+  std::vector<ClusterFacts> clusters;  ///< declared or found, in the order of their lowest ranks
+  std::vector<LevelFacts> levels;      ///< those that there are
+  std::string text;                    ///< all but the levels' figures, as a sentence without its end
+};
+
+/// What a communicator that was set up has.
+struct KnownNetwork {
+  const std::vector<RankLocation>& locations;  ///< by rank, with islands in place of clusters
+  bool declared = false;                       ///< the clusters are
+  const Discovery& discovery;
+  const topology::ClusterFile* cluster_file = nullptr;
+  bool shared_routing = false;
+};
+
+/// Pure. Where clusters are declared, rates and latencies are those of the cluster file, of at most
+/// kMostHosts hosts.
+NetworkFacts network_facts(const KnownNetwork& known);
+
+}  // namespace tombolo::collectives

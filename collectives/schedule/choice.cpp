@@ -1,0 +1,132 @@
+#include "collectives/schedule/choice.h"
+
+#include "base/format.h"
+#include "base/units.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// Parts that differ go by messages.
+bool may_use_host_memory(const Problem& problem, const Situation& situation) noexcept {
+  return situation.host_memory && !problem.uneven;
+}
+
+bool is_small_enough_for_host_memory(const Problem& problem, const Situation& situation) noexcept {
+  return problem.bytes() <= situation.tuning.host_bytes;
+}
+
+/// The one that TOMBOLO_ALGORITHM asks for; null where the collective has none of that name.
+const Algorithm* named_algorithm(Collective collective, const Situation& situation) noexcept {
+  if (situation.named == kAutomatic) return nullptr;
+  const Algorithm* named = find_algorithm(collective, situation.named, situation.algorithms);
+  return named != nullptr && named->can_be_named() ? named : nullptr;
+}
+
+/// The row that may decide. Values that travel encoded were not measured; and of parts that differ, not every
+/// rank knows the bytes of all where there is one algorithm only.
+const TuningRow* row_for(Collective collective, const Problem& problem, const Situation& situation) noexcept {
+  if (situation.table == nullptr || problem.compression != Compression::kNone) return nullptr;
+  if (problem.uneven && collective != Collective::kAllGather && collective != Collective::kReduceScatter)
+    return nullptr;
+  const TuningRow* row =
+      situation.table->find(collective, size_of_call(collective, problem, situation.ranks.size));
+  const bool cannot =
+      row != nullptr && row->way.algorithm == nullptr &&
+      !(may_use_host_memory(problem, situation) && is_small_enough_for_host_memory(problem, situation));
+  return cannot ? nullptr : row;
+}
+
+std::string rule_of(const Algorithm& algorithm, const Situation& situation) {
+  if (algorithm.rule != nullptr) return algorithm.rule(situation.ranks, situation.tuning);
+  return algorithm.applicable == always ? "any call" : "where its own rule holds";
+}
+
+std::string explain_row(const TuningRow& row, std::size_t bytes) {
+  std::string text =
+      fmt::format("the tuning table has {} for {} to {} bytes", row.way.name(), row.from_bytes, row.to_bytes);
+  const std::vector<TimedWay> near = measured_near(row, bytes);
+  if (near.empty()) return text;
+  text += fmt::format(", measured {} for {}", format_seconds(near[0].seconds), format_size(near[0].bytes));
+  if (near.size() < 2) return text;
+  const TunedWay& next = near[1].way;
+  return text + fmt::format("; the best other way, {}{}, took {}", next.name(),
+                            next.segment_bytes == 0 ? "" : " in pieces of " + format_size(next.segment_bytes),
+                            format_seconds(near[1].seconds));
+}
+
+}  // namespace
+
+Choice choose(Collective collective, const Problem& problem, const Situation& situation) {
+  if (const Algorithm* named = named_algorithm(collective, situation))
+    return {named, situation.tuning, Reason::kNamed};
+  if (const TuningRow* row = row_for(collective, problem, situation)) {
+    Choice choice{row->way.algorithm, situation.tuning, Reason::kTable, row};
+    if (row->way.segment_bytes > 0) choice.tuning.segment_bytes = row->way.segment_bytes;
+    return choice;
+  }
+  if (may_use_host_memory(problem, situation) && is_small_enough_for_host_memory(problem, situation))
+    return {nullptr, situation.tuning, Reason::kHostMemory};
+  return {&choose_algorithm(collective, kAutomatic, situation.ranks, problem, situation.tuning,
+                            situation.algorithms),
+          situation.tuning, Reason::kRule};
+}
+
+std::size_t size_of_call(Collective collective, const Problem& problem, int ranks) noexcept {
+  switch (collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+      return problem.bytes_of_all(ranks);
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      return problem.bytes() * static_cast<std::size_t>(ranks);
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kBarrier:
+      break;
+  }
+  return problem.bytes();
+}
+
+std::vector<PossibleWay> possible_ways(Collective collective, const Problem& problem,
+                                       const Situation& situation) {
+  std::vector<PossibleWay> all;
+  if (may_use_host_memory(problem, situation)) {
+    all.push_back({kHostWay, is_small_enough_for_host_memory(problem, situation), false,
+                   fmt::format("at most {} of each rank (TOMBOLO_HOST_LIMIT), all ranks on one host",
+                               format_size(situation.tuning.host_bytes))});
+  }
+  for (const Algorithm* one : situation.algorithms) {
+    if (one->collective != collective) continue;
+    all.push_back({one->name, one->applicable(situation.ranks, problem, situation.tuning), one->in_pieces,
+                   rule_of(*one, situation)});
+  }
+  return all;
+}
+
+std::string explain(const Choice& choice, Collective collective, const Problem& problem,
+                    const Situation& situation) {
+  switch (choice.reason) {
+    case Reason::kNamed:
+      return fmt::format("TOMBOLO_ALGORITHM names {}", choice.name());
+    case Reason::kTable:
+      return explain_row(*choice.row, size_of_call(collective, problem, situation.ranks.size));
+    case Reason::kHostMemory:
+      return fmt::format(
+          "all ranks are on one host, and {} of a rank are no more than {} (TOMBOLO_HOST_LIMIT)",
+          format_size(problem.bytes()), format_size(situation.tuning.host_bytes));
+    case Reason::kRule:
+      break;
+  }
+  std::string passed_over;
+  for (const PossibleWay& one : possible_ways(collective, problem, situation)) {
+    if (one.name == choice.name()) break;
+    passed_over += fmt::format("{}{} takes {}", passed_over.empty() ? "" : ", ", one.name, one.rule);
+  }
+  const std::string own = rule_of(*choice.algorithm, situation);
+  if (passed_over.empty()) return fmt::format("{} comes first and takes {}", choice.name(), own);
+  return fmt::format("{}; {} takes {}", passed_over, choice.name(), own);
+}
+
+}  // namespace tombolo::collectives
