@@ -429,12 +429,12 @@ std::string failure_to_connect(
   return "no end";
 }
 
-TEST(Connecting, IsRefusedUntilTheDeadlineAndSaysBy) {
+TEST(Connecting, ToAProcessOfThisHostThatIsGoneSaysSo) {
   Router left(test::router_options("left"));
   auto right = std::make_unique<Router>(test::router_options("right"));
   const Endpoint gone = right->listen()->endpoint();
   right.reset();
-  std::string text = failure_to_connect(left, gone, milliseconds(300), Cause::kTimeout);
+  std::string text = failure_to_connect(left, gone, seconds(30), Cause::kRemote);
   EXPECT_NE(text.find("refused"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 on host right"), std::string::npos) << text;
 }

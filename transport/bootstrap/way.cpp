@@ -47,6 +47,10 @@ Dialing::Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared
     : local_(std::move(local)),
       target_(std::move(target)),
       deadline_(Deadline::after(way.options.deadline, *local_->clock)),
+      gone_after_(
+          sockets::same_address(target_->peer, sockets::SocketAddress::parse(target_->local_address, 0))
+              ? Duration::zero()
+              : kGoneAfter),
       timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
   for (std::size_t i = 0; i < streams; ++i) {
@@ -63,7 +67,7 @@ bool Dialing::poll() {
   for (Dial& stream : streams_) ready &= stream.poll() == Dial::State::kReady;
   if (ready) return true;
   for (const Dial& stream : streams_) {
-    if (stream.refused_for() < kGoneAfter) continue;
+    if (!stream.refused() || stream.refused_for() < gone_after_) continue;
     fail(Cause::kRemote,
          "{}: nothing listens there any more (refused for {}): the peer has closed its listener, or its "
          "process "

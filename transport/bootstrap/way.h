@@ -42,11 +42,12 @@ class Dialing {
           const Hello& hello, std::size_t streams);
 
   /// The peer listened before it told its endpoint, so that refusals for so long mean that it is gone. A
-  /// single one may come from something on the way that is just being set up.
+  /// single one may come from something on the way that is just being set up, where there is a way: a process
+  /// of this host is gone at the first one.
   static constexpr Duration kGoneAfter = std::chrono::seconds(1);
 
   /// True once all streams are authenticated. Throws as Dial::poll() does; kRemote once the peer's kernel has
-  /// refused a stream for kGoneAfter, and kTimeout once the way's deadline has passed.
+  /// refused a stream for so long, and kTimeout once the way's deadline has passed.
   bool poll();
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
@@ -60,6 +61,7 @@ class Dialing {
   std::shared_ptr<const Local> local_;
   std::shared_ptr<const Target> target_;
   Deadline deadline_;
+  Duration gone_after_;
   std::vector<Dial> streams_;
   Descriptor timer_;
 };

@@ -13,6 +13,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
+/// An address that is not that of this end.
+constexpr const char* kElsewhere = "127.0.0.2";
+
 Offer offer(const std::string& nic, const std::string& address, std::uint64_t rate) {
   Offer made;
   made.nic = nic;
@@ -128,10 +131,10 @@ TEST_F(DialingTest, MakesAsManyStreamsAsItIsToldWithNumbersOfTheirOwn) {
 TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
   FakeClock clock;
   const auto local = make_local(clock);
-  Way way = way_to(offer("eth1", "127.0.0.1", 0));
+  Way way = way_to(offer("eth1", kElsewhere, 0));
   {
     // A port at which nobody listens.
-    const Descriptor free = sockets::listen_on("lo", "127.0.0.1", way.to.port);
+    const Descriptor free = sockets::listen_on("lo", kElsewhere, way.to.port);
   }
   way.options.deadline = milliseconds(900);
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
@@ -155,31 +158,34 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
 }
 
 TEST_F(DialingTest, GivesUpSoonWhereNothingListensAnyMore) {
-  FakeClock clock;
-  const auto local = make_local(clock);
-  Way way = way_to(offer("eth1", "127.0.0.1", 0));
-  { const Descriptor free = sockets::listen_on("lo", "127.0.0.1", way.to.port); }
-  way.options.deadline = std::chrono::minutes(5);
-  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
-  try {
-    for (const auto deadline = test::soon(); !deadline.passed();) {
-      dialing.poll();
-      clock.advance(milliseconds(10));
-      ::poll(nullptr, 0, 1);  // the kernel's answer goes by real time
+  for (const char* const address : {"127.0.0.1", kElsewhere}) {
+    FakeClock clock;
+    const auto local = make_local(clock);
+    Way way = way_to(offer("eth1", address, 0));
+    { const Descriptor free = sockets::listen_on("lo", address, way.to.port); }
+    way.options.deadline = std::chrono::minutes(5);
+    Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
+    const bool here = address != kElsewhere;
+    try {
+      for (const auto deadline = test::soon(); !deadline.passed();) {
+        dialing.poll();
+        if (!here) clock.advance(milliseconds(10));
+        ::poll(nullptr, 0, 1);  // the kernel's answer goes by real time
+      }
+      ADD_FAILURE() << "it did not give up";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+      test::expect_in(error.what(), "connect to rank 3 on host b0 (NIC eth0");
+      test::expect_in(error.what(), "nothing listens there any more");
     }
-    ADD_FAILURE() << "it did not give up";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.cause(), Cause::kRemote);
-    test::expect_in(error.what(), "connect to rank 3 on host b0 (NIC eth0");
-    test::expect_in(error.what(), "nothing listens there any more");
   }
 }
 
 TEST_F(DialingTest, OneRefusalIsNotTheEnd) {
   const auto local = make_local(Clock::steady());
   std::uint16_t port = 0;
-  { const Descriptor free = sockets::listen_on("lo", "127.0.0.1", port); }
-  Way way = way_to(offer("eth1", "127.0.0.1", 0));
+  { const Descriptor free = sockets::listen_on("lo", kElsewhere, port); }
+  Way way = way_to(offer("eth1", kElsewhere, 0));
   way.to.port = port;
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   const auto deadline = test::soon();
@@ -187,7 +193,7 @@ TEST_F(DialingTest, OneRefusalIsNotTheEnd) {
     ASSERT_FALSE(deadline.passed());
     ASSERT_FALSE(dialing.poll());
   }
-  const auto address = sockets::SocketAddress::parse("127.0.0.1", port);
+  const auto address = sockets::SocketAddress::parse(kElsewhere, port);
   const Descriptor late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::bind(late.get(), address.get(), address.length), 0);
   ASSERT_EQ(::listen(late.get(), 8), 0);
