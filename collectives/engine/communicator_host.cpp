@@ -23,7 +23,8 @@ void pause() noexcept {
 }  // namespace
 
 bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
-  if (key.problem.uneven || key.problem.bytes() > options.tuning.host_bytes) return false;
+  if (key.problem.uneven) return false;
+  if (is_reduction(key.collective) && key.problem.bytes() > options.tuning.host_bytes) return false;
   if (host->look() == HostGroup::Standing::kForming) {
     wait_until([this] { return host->look() != HostGroup::Standing::kForming; },
                [] { return std::string("waiting for the other ranks of this host"); });
