@@ -151,7 +151,7 @@ void Communicator::State::set_up() {
       router = std::make_shared<transport::Router>(options.router);
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
-    if (may_use_host_memory()) host = HostGroup::create();
+    if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
     RankRecord own{options.router.host.name, options.router.host.cluster,      {},
                    settings_of(options),     host ? host->card() : HostCard{}, mesh->endpoint()};
     std::uint64_t token = 0;
@@ -318,6 +318,10 @@ bool Communicator::State::may_use_host_memory() const {
   return options.identity.size <= HostCollective::kMostRanks && options.tuning.host_bytes > 0 &&
          options.algorithm == kAutomatic && options.routing == Routing::kPerPeer &&
          transport::allowed(options.router.policy, transport::Carrier::kShm);
+}
+
+Reach Communicator::State::reach_in_host() const {
+  return options.router.shm_fetch == transport::shm::Fetch::kNever ? Reach::kShared : Reach::kBuffers;
 }
 
 void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {

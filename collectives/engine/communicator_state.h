@@ -62,6 +62,8 @@ struct Communicator::State {
 
   /// Whether the settings, which are the same on every rank, allow HostCollective.
   bool may_use_host_memory() const;
+  /// Whether this rank may read the buffers of others of its host, as the settings say.
+  Reach reach_in_host() const;
 
   // --- what calls do
   /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.

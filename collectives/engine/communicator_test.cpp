@@ -211,6 +211,11 @@ TEST(Communicator, GoesThroughMemoryWhereAllRanksAreOnOneHost) {
           const std::int64_t own = all.rank();
           all.all_gather(&own, parts.data(), 1, DataType::kInt64);
           for (std::size_t i = 0; i < ranks; ++i) ASSERT_EQ(parts[i], static_cast<std::int64_t>(i));
+          std::vector<std::int64_t> large(700'000, all.rank());  // what only copies has no limit
+          ASSERT_GT(large.size() * sizeof(large.front()), Tuning().host_bytes);
+          all.broadcast(large.data(), large.data(), large.size(), DataType::kInt64, 1);
+          ASSERT_EQ(large, std::vector<std::int64_t>(large.size(), 1));
+          ASSERT_EQ(all.last_algorithm(), "host");
           all.barrier();
           const auto part = all.split(all.rank() % 2, 0);
           std::int32_t one = 1;

@@ -12,6 +12,9 @@ namespace {
 /// from 4 KiB.
 constexpr std::size_t kWholeBytes = std::size_t{2} << 10;
 constexpr std::size_t kLine = 64;
+/// Rounds of one call of progress() at most, whatever the others do meanwhile: its thread has other things to
+/// do.
+constexpr int kRoundsAtOnce = 8;
 
 std::size_t whole_lines(std::size_t bytes) noexcept {
   return bytes / kLine * kLine;
@@ -58,6 +61,13 @@ void HostCollective::start(const HostCall& call) noexcept {
   announced_ = false;
   looked_ = 0;
   in_parts_ = false;
+  way_ = !only_slots_ && group_.reads_buffers() && BufferReader::suits(call.collective, bytes, group_.size())
+             ? Way::kFromBuffers
+             : Way::kThroughSlots;
+  if (way_ == Way::kFromBuffers) {
+    rounds_ = 2;
+    return reader_.start(call);
+  }
   step_ = kSlotBytes;
   std::size_t extra = 0;
   switch (call.collective) {
@@ -85,6 +95,7 @@ void HostCollective::start(const HostCall& call) noexcept {
 }
 
 bool HostCollective::needs(int rank) const noexcept {
+  if (way_ == Way::kFromBuffers) return true;
   switch (call_.collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
@@ -100,6 +111,7 @@ bool HostCollective::needs(int rank) const noexcept {
 
 bool HostCollective::owes(int rank) const noexcept {
   if (finished() || rank == group_.index()) return false;
+  if (way_ == Way::kFromBuffers && round_ == 0 && reader_.awaits(rank)) return true;
   const std::uint64_t last = number(rounds_ - 1);
   // The slot of the last round is free once everyone has announced the round that all_announced() asks for.
   return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, kSlots - 1));
@@ -133,23 +145,68 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
 
 bool HostCollective::progress() noexcept {
   bool moved = false;
-  while (!finished() && !mismatch_) {
+  for (int rounds = 0; rounds < kRoundsAtOnce && !finished() && !mismatch_; ++rounds) {
     const std::uint64_t now = number(round_);
     if (!announced_) {
       if (now >= kSlots && !all_announced(now - kSlots + 1)) return moved;
       group_.own().announcements[now % kSlots].call = hash_;
-      write(round_);
+      write_round(now);
       group_.announce(now);
       announced_ = true;
       moved = true;
     }
-    if (!needed_announced(now)) return moved;
-    read(round_);
+    if (!read_round(now, moved)) return moved;
     announced_ = false;
     ++round_;
     moved = true;
+    if (way_ == Way::kFromBuffers && finished() && any_failed_to_read(now)) {
+      only_slots_ = true;
+      start(call_);
+    }
   }
   return moved;
+}
+
+void HostCollective::write_round(std::uint64_t number) noexcept {
+  if (way_ == Way::kThroughSlots) return write(round_);
+  std::byte* announcement = group_.own().announcements[number % kSlots].bytes;
+  if (round_ == 0) {
+    reader_.announce(announcement);
+  } else {
+    announcement[0] = std::byte{reader_.failed()};
+  }
+}
+
+bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (group_.memory(rank).announcements[number % kSlots].bytes[0] != std::byte{0}) return true;
+  return false;
+}
+
+/// False where the round is not over.
+bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
+  if (way_ == Way::kFromBuffers && round_ == 0) return read_buffers(number, moved);
+  if (!needed_announced(number)) return false;
+  if (way_ == Way::kThroughSlots) read(round_);
+  return true;
+}
+
+bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
+  std::uint64_t ready = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (!reader_.awaits(rank)) continue;
+    if (rank != group_.index()) {
+      awaited_ = rank;  // also of one that is gone
+      if (!group_.has_announced(rank, number)) continue;
+      if (group_.memory(rank).announcements[number % kSlots].call != hash_) {
+        mismatch_ = rank;
+        return false;
+      }
+    }
+    ready |= std::uint64_t{1} << rank;
+  }
+  moved |= reader_.read(ready, number);
+  return reader_.done();
 }
 
 void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {

@@ -6,6 +6,11 @@
 // later, once every rank has announced the round after the one that it was written for, since by then it has
 // read that.
 //
+// Large calls whose bytes have one reader take another way, where every rank may read the memory of the
+// others' processes: in their first round each announces where its input lies and reads what it needs there
+// (BufferReader), and in the second that it has read all. Nobody returns before all have. Where a buffer
+// cannot be read, the call starts again and goes through slots, like all later ones.
+//
 // Reductions combine the ranks' values in the order of the ranks, so that everyone has the same bits.
 #pragma once
 
@@ -13,22 +18,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "collectives/data/premultiply.h"
+#include "collectives/host/buffer_reader.h"
+#include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
-#include "collectives/schedule/collective.h"
 
 namespace tombolo::collectives {
-
-/// A call's arguments. `problem.root` is a place in the group.
-struct HostCall {
-  Collective collective = Collective::kBarrier;
-  Problem problem;
-  DataType type = DataType::kInt8;
-  ReduceOp op = ReduceOp::kSum;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  Factor factor{};  ///< of a problem that is premultiplied
-};
 
 /// One thread at a time.
 class HostCollective {
@@ -36,23 +30,26 @@ class HostCollective {
   /// Ranks of a group, so that a part of a slot for each is worth its round.
   static constexpr int kMostRanks = 64;
 
-  explicit HostCollective(HostGroup& group) : group_(group) {}
+  explicit HostCollective(HostGroup& group) : group_(group), reader_(group) {}
 
   /// The buffers live until finished() or clear().
   void start(const HostCall& call) noexcept;
   bool finished() const noexcept { return round_ == rounds_; }
   /// Drops the call. The group can then only be left.
-  void clear() noexcept { round_ = rounds_ = 0; }
+  void clear() noexcept {
+    group_.withdraw();
+    round_ = rounds_ = 0;
+  }
   /// Does what is possible now; true if that was anything.
   bool progress() noexcept;
   /// The rank whose announcement is awaited.
   int awaited() const noexcept { return awaited_; }
   /// Whether the call cannot be finished before that rank has announced more rounds than it has so far.
   bool owes(int rank) const noexcept;
-  /// Bytes written for other ranks and read from their slots, in all calls. What all ranks read is written
-  /// once.
+  /// Bytes written for other ranks, and read from their slots and buffers, in all calls. What all ranks read
+  /// is written once, and what they read from buffers is not written.
   std::uint64_t written() const noexcept { return written_; }
-  std::uint64_t read() const noexcept { return read_; }
+  std::uint64_t read() const noexcept { return read_ + reader_.bytes(); }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
@@ -65,6 +62,10 @@ class HostCollective {
   void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void write_round(std::uint64_t number) noexcept;
+  bool read_round(std::uint64_t number, bool& moved) noexcept;
+  bool read_buffers(std::uint64_t number, bool& moved) noexcept;
+  bool any_failed_to_read(std::uint64_t number) const noexcept;
   void write(std::size_t round) noexcept;
   void read(std::size_t round) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
@@ -91,7 +92,12 @@ class HostCollective {
   void write_all_reduce(std::size_t round) noexcept;
   void read_all_reduce(std::size_t round) noexcept;
 
+  enum class Way : std::uint8_t { kThroughSlots, kFromBuffers };
+
   HostGroup& group_;
+  BufferReader reader_;
+  Way way_ = Way::kThroughSlots;
+  bool only_slots_ = false;  // a buffer could not be read: all ranks know it from the same call
   HostCall call_;
   std::uint32_t hash_ = 0;
   std::uint64_t first_ = 1;  // number of this call's first round

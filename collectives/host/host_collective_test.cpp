@@ -12,11 +12,11 @@
 namespace tombolo::collectives {
 namespace {
 
-std::vector<std::unique_ptr<HostGroup>> make_groups(int ranks) {
+std::vector<std::unique_ptr<HostGroup>> make_groups(int ranks, Reach reach = Reach::kBuffers) {
   std::vector<std::unique_ptr<HostGroup>> groups;
   std::vector<HostCard> cards;
   for (int rank = 0; rank < ranks; ++rank) {
-    groups.push_back(HostGroup::create());
+    groups.push_back(HostGroup::create(reach));
     cards.push_back(groups.back()->card());
   }
   for (int rank = 0; rank < ranks; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
@@ -112,11 +112,13 @@ std::vector<Rank> buffers_for(Collective collective, std::size_t count, int root
   return all;
 }
 
-TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
+class EitherReach : public testing::TestWithParam<Reach> {};
+
+TEST_P(EitherReach, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
   std::mt19937_64 random(test_seed());
   const std::size_t counts[] = {0, 1, 3, 12, 13, 100, 1024, 1025, 5000, 32768, 40000, 120001, 300000};
   for (int ranks = 2; ranks <= 9; ++ranks) {
-    const auto groups = make_groups(ranks);
+    const auto groups = make_groups(ranks, GetParam());
     std::vector<HostCollective> collectives;
     for (const auto& group : groups) {
       ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
@@ -169,6 +171,11 @@ TEST(HostCollective, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(HostCollective, EitherReach, testing::Values(Reach::kShared, Reach::kBuffers),
+                         [](const auto& tested) {
+                           return tested.param == Reach::kShared ? "Slots" : "Buffers";
+                         });
 
 TEST(HostCollective, NoticesThatAnotherRankMakesAnotherCall) {
   const auto groups = make_groups(2);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 
@@ -13,7 +14,7 @@ namespace tombolo::collectives {
 using transport::Descriptor;
 using transport::kernel;
 
-std::unique_ptr<HostGroup> HostGroup::create() noexcept {
+std::unique_ptr<HostGroup> HostGroup::create(Reach reach) noexcept {
   try {
     std::unique_ptr<HostGroup> group(new HostGroup);
     int ends[2];
@@ -22,10 +23,13 @@ std::unique_ptr<HostGroup> HostGroup::create() noexcept {
     group->ringer_ = Descriptor(ends[1]);
     group->mapping_ = transport::shm::SharedMemory::create(sizeof(RankMemory), group->file_);
     group->own_ = reinterpret_cast<RankMemory*>(group->mapping_.data());
-    if (kernel().getrandom(&group->own_->token, sizeof(group->own_->token), 0) !=
-        static_cast<ssize_t>(sizeof(group->own_->token))) {
+    RankMemory& own = *group->own_;
+    if (kernel().getrandom(&own.token, sizeof(own.token), 0) != static_cast<ssize_t>(sizeof(own.token)) ||
+        kernel().getrandom(own.witness.data(), own.witness.size(), 0) != std::ssize(own.witness)) {
       return nullptr;
     }
+    own.witness_address = reinterpret_cast<std::uint64_t>(own.witness.data());
+    group->reach_ = reach;
     return group;
   } catch (...) {
     return nullptr;
@@ -52,6 +56,7 @@ void HostGroup::map(Member& member, const HostCard& card) {
   member.memory = reinterpret_cast<RankMemory*>(member.mapping.data());
   if (member.memory->token != card.token)
     fail(Cause::kUnsupported, "process {} is another one in this PID namespace", card.process);
+  member.process_memory = {card.process, member.memory->witness_address, member.memory->witness};
   const std::string doorbell = fmt::format("/proc/{}/fd/{}", card.process, card.doorbell);
   struct stat status {};
   const Descriptor name(kernel().open(doorbell.c_str(), O_PATH | O_CLOEXEC));
@@ -82,10 +87,21 @@ void HostGroup::join(std::span<const HostCard> cards, int index) noexcept {
     } catch (...) {  // without memory the reason stays unknown
     }
   }
+  own_->reach.store(standing_ != Standing::kRefused && may_read_all() ? Reach::kBuffers : Reach::kShared,
+                    std::memory_order_relaxed);
   // Whoever cannot map this rank's memory, and so cannot read this, refuses as well.
   own_->vote.store(standing_ == Standing::kRefused ? Vote::kRefused : Vote::kAccepted,
                    std::memory_order_release);
   ring_all(false);
+}
+
+bool HostGroup::may_read_all() const noexcept {
+  if (reach_ == Reach::kShared) return false;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (static_cast<int>(i) == index_) continue;
+    if (members_[i].process_memory.verify() != transport::shm::PeerMemory::Outcome::kRead) return false;
+  }
+  return true;
 }
 
 HostGroup::Standing HostGroup::look() noexcept {
@@ -103,7 +119,11 @@ HostGroup::Standing HostGroup::look() noexcept {
         break;
     }
   }
-  return standing_ = open ? Standing::kForming : Standing::kFormed;
+  if (open) return standing_;
+  reads_buffers_ = std::all_of(members_.begin(), members_.end(), [](const Member& member) {
+    return member.memory->reach.load(std::memory_order_relaxed) == Reach::kBuffers;
+  });
+  return standing_ = Standing::kFormed;
 }
 
 void HostGroup::announce(std::uint64_t round) noexcept {
@@ -165,9 +185,14 @@ HostGroup::Absence HostGroup::absence(int index) const noexcept {
   return member.ended ? Absence::kEnded : Absence::kNone;
 }
 
-void HostGroup::leave() noexcept {
+void HostGroup::withdraw() noexcept {
   // A forked child's copy says nothing on its parent's behalf.
+  if (own_ != nullptr && generation_ == transport::fork_generation()) transport::shm::wipe(own_->witness);
+}
+
+void HostGroup::leave() noexcept {
   if (own_ == nullptr || generation_ != transport::fork_generation()) return;
+  withdraw();
   if (own_->vote.load(std::memory_order_relaxed) != Vote::kAccepted) return;
   wake_up();
   own_->vote.store(Vote::kLeft, std::memory_order_release);

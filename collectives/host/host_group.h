@@ -11,6 +11,7 @@
 
 #include "collectives/host/rank_memory.h"
 #include "transport/descriptor.h"
+#include "transport/shm/peer_memory.h"
 #include "transport/shm/shared_memory.h"
 
 namespace tombolo::collectives {
@@ -29,7 +30,8 @@ struct HostCard {
 class HostGroup {
  public:
   /// Makes this rank's memory and doorbell. Null where the system lets it have none.
-  static std::unique_ptr<HostGroup> create() noexcept;
+  /// `reach`: what it may read of others, where the system lets it.
+  static std::unique_ptr<HostGroup> create(Reach reach = Reach::kBuffers) noexcept;
   ~HostGroup();
   HostGroup(const HostGroup&) = delete;
   HostGroup& operator=(const HostGroup&) = delete;
@@ -48,6 +50,19 @@ class HostGroup {
   Standing standing() const noexcept { return standing_; }
   /// Looks at what the others have said. kFormed and kRefused stay.
   Standing look() noexcept;
+
+  /// Of a group that is formed: whether every rank can read the buffers of all others. The same on every
+  /// rank.
+  bool reads_buffers() const noexcept { return reads_buffers_; }
+  /// Copies bytes from a buffer in the memory of that rank's process, one of a group that reads buffers. On
+  /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything.
+  transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to,
+                                                  std::uint64_t from) const noexcept {
+    return members_[static_cast<std::size_t>(index)].process_memory.read(to, from);
+  }
+  /// What others read of this rank's buffers after this they do not take for its bytes any more. Called
+  /// before buffers that it has announced return to their owners although others may still read them.
+  void withdraw() noexcept;
 
   /// What this rank could not map; empty where it was another that could not.
   const std::string& refusal() const noexcept { return refusal_; }
@@ -94,12 +109,15 @@ class HostGroup {
     RankMemory* memory = nullptr;
     transport::Descriptor process;  // a pidfd; none of this process's own ranks, nor once it has ended
     bool ended = false;
+    transport::shm::PeerMemory process_memory;
     transport::Descriptor doorbell;  // for writing
   };
 
   HostGroup() = default;
   /// Throws where the card does not lead to such memory.
   static void map(Member& member, const HostCard& card);
+  /// Whether the system lets this rank read the memory of all other processes.
+  bool may_read_all() const noexcept;
   void ring_all(bool sleepers_only) noexcept;
 
   transport::shm::SharedMemory mapping_;
@@ -109,6 +127,8 @@ class HostGroup {
   std::vector<Member> members_;  // this rank's place has no mapping of its own
   int index_ = 0;
   Standing standing_ = Standing::kForming;
+  Reach reach_ = Reach::kShared;  // as it was told
+  bool reads_buffers_ = false;
   bool asleep_ = false;
   std::vector<pollfd> handles_;  // of look_for_ended()
   std::string refusal_;

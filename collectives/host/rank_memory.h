@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/shm/peer_memory.h"
+
 namespace tombolo::collectives {
 
 /// Rounds that a rank can be ahead of one that still reads.
@@ -22,6 +24,12 @@ enum class Vote : std::uint32_t {
   kLeft,      ///< uses the communicator no more
 };
 
+/// What a rank can read of the others.
+enum class Reach : std::uint32_t {
+  kShared,   ///< the memory that they share
+  kBuffers,  ///< also the buffers of their calls
+};
+
 /// A round as its writer announces it.
 struct alignas(64) Announcement {
   std::atomic<std::uint64_t> round;  ///< written last; counted from 1, over all calls
@@ -34,6 +42,11 @@ static_assert(sizeof(Announcement) == 64);
 struct RankMemory {
   alignas(64) std::uint64_t token;  ///< tells it from the memory of every other rank
   std::atomic<Vote> vote;
+  std::atomic<Reach> reach;  ///< written before the vote
+  /// Whoever reads a buffer of the owner's looks here in the same moment: random bytes as long as the buffers
+  /// that it has announced are not returned to its callers.
+  transport::shm::Nonce witness;
+  std::uint64_t witness_address;  ///< in the owner's process
   /// Set while its owner sleeps, who wants its doorbell rung then.
   alignas(64) std::atomic<std::uint32_t> sleeps;
   /// Of the first rank's memory only: how many of the group sleep.

@@ -11,8 +11,10 @@ bool may_use_host_memory(const Problem& problem, const Situation& situation) noe
   return situation.host_memory && !problem.uneven;
 }
 
-bool is_small_enough_for_host_memory(const Problem& problem, const Situation& situation) noexcept {
-  return problem.bytes() <= situation.tuning.host_bytes;
+/// What only copies is never too large.
+bool is_small_enough_for_host_memory(Collective collective, const Problem& problem,
+                                     const Situation& situation) noexcept {
+  return !is_reduction(collective) || problem.bytes() <= situation.tuning.host_bytes;
 }
 
 /// The one that TOMBOLO_ALGORITHM asks for; null where the collective has none of that name.
@@ -30,9 +32,9 @@ const TuningRow* row_for(Collective collective, const Problem& problem, const Si
     return nullptr;
   const TuningRow* row =
       situation.table->find(collective, size_of_call(collective, problem, situation.ranks.size));
-  const bool cannot =
-      row != nullptr && row->way.algorithm == nullptr &&
-      !(may_use_host_memory(problem, situation) && is_small_enough_for_host_memory(problem, situation));
+  const bool cannot = row != nullptr && row->way.algorithm == nullptr &&
+                      !(may_use_host_memory(problem, situation) &&
+                        is_small_enough_for_host_memory(collective, problem, situation));
   return cannot ? nullptr : row;
 }
 
@@ -64,7 +66,8 @@ Choice choose(Collective collective, const Problem& problem, const Situation& si
     if (row->way.segment_bytes > 0) choice.tuning.segment_bytes = row->way.segment_bytes;
     return choice;
   }
-  if (may_use_host_memory(problem, situation) && is_small_enough_for_host_memory(problem, situation))
+  if (may_use_host_memory(problem, situation) &&
+      is_small_enough_for_host_memory(collective, problem, situation))
     return {nullptr, situation.tuning, Reason::kHostMemory};
   return {&choose_algorithm(collective, kAutomatic, situation.ranks, problem, situation.tuning,
                             situation.algorithms),
@@ -93,9 +96,11 @@ std::vector<PossibleWay> possible_ways(Collective collective, const Problem& pro
                                        const Situation& situation) {
   std::vector<PossibleWay> all;
   if (may_use_host_memory(problem, situation)) {
-    all.push_back({kHostWay, is_small_enough_for_host_memory(problem, situation), false,
-                   fmt::format("at most {} of each rank (TOMBOLO_HOST_LIMIT), all ranks on one host",
-                               format_size(situation.tuning.host_bytes))});
+    all.push_back({kHostWay, is_small_enough_for_host_memory(collective, problem, situation), false,
+                   is_reduction(collective)
+                       ? fmt::format("at most {} of each rank (TOMBOLO_HOST_LIMIT), all ranks on one host",
+                                     format_size(situation.tuning.host_bytes))
+                       : std::string("any size, all ranks on one host")});
   }
   for (const Algorithm* one : situation.algorithms) {
     if (one->collective != collective) continue;
@@ -113,6 +118,7 @@ std::string explain(const Choice& choice, Collective collective, const Problem& 
     case Reason::kTable:
       return explain_row(*choice.row, size_of_call(collective, problem, situation.ranks.size));
     case Reason::kHostMemory:
+      if (!is_reduction(collective)) return "all ranks are on one host, and nothing is reduced";
       return fmt::format(
           "all ranks are on one host, and {} of a rank are no more than {} (TOMBOLO_HOST_LIMIT)",
           format_size(problem.bytes()), format_size(situation.tuning.host_bytes));

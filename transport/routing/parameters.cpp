@@ -82,7 +82,8 @@ const Parameter kShmFetch{
     "TOMBOLO_SHM_FETCH", ParameterType::kChoice, "on",
     "Inside a host: on lets a receiver copy large messages straight from the sender's memory "
     "(process_vm_readv) where both ends may and that costs less; off copies all through the shared ring; "
-    "always copies all large ones straight, to compare.",
+    "always copies all large ones straight, to compare. off also keeps collectives among ranks of one host "
+    "from reading each other's buffers.",
     "on|off|always"};
 const Parameter kRdmaPairs{"TOMBOLO_RDMA_QPS", ParameterType::kInteger, "1",
                            "Queue pairs for payload (1 to 8) of an RDMA connection on each pair of NICs, as "

@@ -13,10 +13,9 @@
 
 namespace tombolo::transport::shm {
 
-void Witness::wipe() noexcept {
-  if (!kept_) return;
+void wipe(Nonce& nonce) noexcept {
   // The fence keeps what follows in the program, the owner's use of its buffer, behind the wiping.
-  for (std::byte& each : *kept_)
+  for (std::byte& each : nonce)
     std::atomic_ref<std::byte>(each).store(std::byte{0}, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }

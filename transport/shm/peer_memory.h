@@ -13,6 +13,10 @@ namespace tombolo::transport::shm {
 /// Random bytes that one end chooses and the other keeps in its memory.
 using Nonce = std::array<std::byte, 16>;
 
+/// What the peer reads after this is not taken for this process's any more. Call it before a buffer that the
+/// peer was told of returns to its owner.
+void wipe(Nonce& nonce) noexcept;
+
 /// Where this process keeps the peer's nonce, for as long as the peer may read this process's memory. Its
 /// address stays the same when it is moved.
 class Witness {
@@ -24,9 +28,9 @@ class Witness {
 
   std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(kept_.get()); }
   void keep(const Nonce& nonce) noexcept { *kept_ = nonce; }
-  /// What the peer reads after this is not taken for this process's any more. Call it before a buffer that
-  /// the peer was told of returns to its owner.
-  void wipe() noexcept;
+  void wipe() noexcept {
+    if (kept_) shm::wipe(*kept_);
+  }
 
  private:
   std::unique_ptr<Nonce> kept_;

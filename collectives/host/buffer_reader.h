@@ -1,0 +1,59 @@
+// Large copies among the ranks of one host: each rank reads what it needs straight from the buffers of the
+// others, so that every byte is copied once. Nobody writes into another's memory: a process that is stopped
+// between being allowed to write and writing could not be called back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/host/host_call.h"
+#include "collectives/host/host_group.h"
+
+namespace tombolo::collectives {
+
+/// What one rank has yet to read in the present call. One thread at a time.
+class BufferReader {
+ public:
+  /// What one call of read() copies at most: its thread may have other things to do.
+  static constexpr std::size_t kTurn = std::size_t{512} << 10;
+
+  explicit BufferReader(HostGroup& group) : group_(&group) {}
+
+  /// Whether this is the faster way for a call among so many ranks. `bytes` as in Problem. The same on every
+  /// rank.
+  static bool suits(Collective collective, std::size_t bytes, int ranks) noexcept;
+
+  /// This rank tells the others where its input lies.
+  void announce(std::byte* announcement) const noexcept;
+  /// The buffers of `call` live until all have read, or HostGroup::withdraw().
+  void start(const HostCall& call) noexcept;
+  /// Whether bytes of that rank are still to be copied; this rank's own are, too.
+  bool awaits(int rank) const noexcept { return (unread_ >> rank & 1) != 0; }
+  bool done() const noexcept { return unread_ == 0; }
+  /// Copies up to kTurn bytes that come from one of the ranks in the bit set `ready`, which have announced
+  /// round `number` with announce(); false where it awaits none of them, or they are gone.
+  bool read(std::uint64_t ready, std::uint64_t number) noexcept;
+  /// Whether the kernel does not let bytes of another be read, as it does with memory that a driver has
+  /// mapped. Then nothing more is read in this call.
+  bool failed() const noexcept { return failed_; }
+  /// Bytes read from other ranks in all calls.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+ private:
+  /// Where the bytes that this rank gets from another lie in the input there, and in its own output.
+  std::size_t offset_at_source() const noexcept;
+  std::byte* destination(int source) const noexcept;
+  bool gets_from(int source) const noexcept;
+  bool read_from(int source, std::uint64_t number) noexcept;
+
+  HostGroup* group_;
+  HostCall call_;
+  std::uint64_t unread_ = 0;  // bit sets of ranks
+  std::uint64_t gone_ = 0;    // ranks whose buffers are theirs no more
+  int source_ = 0;            // whose bytes are being copied
+  std::size_t copied_ = 0;    // of those
+  bool failed_ = false;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,306 @@
+// Copies straight from the buffers of other ranks: among processes against what the ranks have given, where
+// the system refuses to read, and where a rank gives up in the middle.
+#include "collectives/host/buffer_reader.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <random>
+
+#include "base/randomized_test.h"
+#include "collectives/host/host_collective.h"
+#include "transport/testing/forwarding_kernel.h"
+
+namespace tombolo::collectives {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{300} << 10;
+
+using Bytes = std::vector<std::byte>;
+
+std::byte value(int rank, std::size_t call, std::size_t at) {
+  return static_cast<std::byte>((at * 2654435761U ^ (at >> 11)) + static_cast<std::size_t>(rank) * 89 +
+                                call * 37);
+}
+
+TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
+  EXPECT_TRUE(BufferReader::suits(Collective::kAllToAll, kLarge, 5));
+  EXPECT_TRUE(BufferReader::suits(Collective::kAllGather, kLarge, 2));
+  EXPECT_TRUE(BufferReader::suits(Collective::kBroadcast, kLarge, 2));
+  EXPECT_FALSE(BufferReader::suits(Collective::kAllGather, kLarge, 3));
+  EXPECT_FALSE(BufferReader::suits(Collective::kBroadcast, kLarge, 3));
+  EXPECT_FALSE(BufferReader::suits(Collective::kAllToAll, 1000, 2));
+  EXPECT_FALSE(BufferReader::suits(Collective::kAllReduce, kLarge, 2));
+}
+
+// --- ranks that are processes
+
+/// What the processes of a test see of each other before they are a group.
+struct Meeting {
+  std::atomic<int> arrived;
+  HostCard cards[8];
+};
+
+void wait_for(const auto& done) {
+  while (!done()) sched_yield();  // the parent ends whoever waits in vain
+}
+
+/// A rank's calls, which `seed` draws alike for all; false after a wrong byte.
+bool make_calls(HostGroup& group, std::uint64_t seed) {
+  HostCollective collective(group);
+  std::mt19937_64 random(seed);
+  const int ranks = group.size(), own = group.index();
+  const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(own);
+  std::uint64_t reads = 0;
+  for (std::size_t call = 0; call < 40; ++call) {
+    const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast};
+    const Collective kind = kinds[random() % kinds.size()];
+    // Around both thresholds, around a slot and around a turn.
+    const std::array sizes{std::size_t{16} << 10, std::size_t{64} << 10, std::size_t{128} << 10,
+                           std::size_t{768} << 10, BufferReader::kTurn};
+    const std::size_t bytes = sizes[random() % sizes.size()] + random() % 5 - 2;
+    const std::size_t offset = random() % 64;
+    const bool in_place = random() % 2 == 0 && kind != Collective::kAllToAll;
+    const int root = static_cast<int>(random() % n);
+    const bool gathers = kind == Collective::kAllGather;
+    Bytes input(offset + bytes * (kind == Collective::kAllToAll ? n : 1));
+    Bytes output(offset + bytes * (kind == Collective::kBroadcast ? 1 : n));
+    std::byte* const out = output.data() + offset;
+    std::byte* const in = in_place ? out + (gathers ? me * bytes : 0) : input.data() + offset;
+    const std::size_t given = kind == Collective::kAllToAll ? n * bytes : bytes;
+    if (kind != Collective::kBroadcast || own == root || !in_place)
+      for (std::size_t i = 0; i < given; ++i) in[i] = value(own, call, i);
+    collective.start({kind, {bytes, 1, false, root}, DataType::kInt8, ReduceOp::kSum, in, out, {}});
+    wait_for([&] {
+      collective.progress();
+      return collective.finished();
+    });
+    if (BufferReader::suits(kind, bytes, ranks))
+      reads += kind == Collective::kBroadcast ? (own == root ? 0 : bytes) : (n - 1) * bytes;
+    for (std::size_t i = 0; i < output.size() - offset; ++i) {
+      const std::size_t from = i / bytes, at = i % bytes;
+      const std::byte expected = kind == Collective::kBroadcast ? value(root, call, i)
+                                 : kind == Collective::kAllGather
+                                     ? value(static_cast<int>(from), call, at)
+                                     : value(static_cast<int>(from), call, me * bytes + at);
+      if (out[i] == expected) continue;
+      fprintf(stderr, "rank %d of %d: byte %zu of call %zu (%s of %zu bytes, root %d%s) is wrong\n", own,
+              ranks, i, call, std::string(collective_name(kind)).c_str(), bytes, root,
+              in_place ? ", in place" : "");
+      return false;
+    }
+    // The others have read: what the owner does to its buffer now harms nobody.
+    std::fill(input.begin(), input.end(), std::byte{0xee});
+  }
+  return collective.read() >= reads;
+}
+
+int rank_process(Meeting& meeting, int rank, int ranks, std::uint64_t seed) {
+  const auto group = HostGroup::create();
+  if (!group) return 2;
+  meeting.cards[rank] = group->card();
+  ++meeting.arrived;
+  wait_for([&] { return meeting.arrived == ranks; });
+  group->join({meeting.cards, static_cast<std::size_t>(ranks)}, rank);
+  wait_for([&] { return group->look() != HostGroup::Standing::kForming; });
+  if (group->standing() == HostGroup::Standing::kRefused) return 3;
+  if (!make_calls(*group, seed)) return 4;
+  // Its descriptors are what the slower ones join by.
+  ++meeting.arrived;
+  wait_for([&] { return meeting.arrived == 2 * ranks; });
+  return 0;
+}
+
+TEST(BufferReader, GivesEveryProcessTheBytesOfTheOthers) {
+  const std::uint64_t seed = test_seed();
+  for (int ranks = 2; ranks <= 5; ++ranks) {
+    void* shared = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    auto& meeting = *static_cast<Meeting*>(shared);
+    std::vector<pid_t> children;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t child = fork();
+      if (child == 0) _exit(rank_process(meeting, rank, ranks, seed + static_cast<std::uint64_t>(ranks)));
+      ASSERT_GT(child, 0);
+      children.push_back(child);
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    bool failed = false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t child = children[static_cast<std::size_t>(rank)];
+      int status = 0;
+      pid_t ended = 0;
+      while (!failed && (ended = waitpid(child, &status, WNOHANG)) == 0 &&
+             std::chrono::steady_clock::now() < end)
+        usleep(1000);
+      if (ended != child) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+      }
+      if (status != 0) failed = true;
+      EXPECT_EQ(status, 0) << "rank " << rank << " of " << ranks
+                           << (ended == child ? "" : ", which was ended");
+    }
+    munmap(shared, sizeof(Meeting));
+    ASSERT_FALSE(failed);
+  }
+}
+
+// --- ranks of one thread
+
+/// Refuses to read other processes' memory.
+class RefusingKernel final : public transport::test::ForwardingKernel {
+ public:
+  bool forbids = false;
+  const Bytes* unreadable = nullptr;
+
+  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    const auto* from = static_cast<const std::byte*>(theirs[0].iov_base);
+    const bool within = unreadable != nullptr && theirs[0].iov_len > 0 && from >= unreadable->data() &&
+                        from < unreadable->data() + unreadable->size();
+    if (forbids || within) {
+      errno = forbids ? EPERM : EFAULT;
+      return -1;
+    }
+    return ForwardingKernel::process_vm_readv(process, mine, count, theirs, their_count, flags);
+  }
+};
+
+/// Ranks of one process that exchange `kLarge` bytes with each other.
+class Exchange : public testing::Test {
+ protected:
+  static constexpr std::size_t kRanks = 3;
+
+  void form(const auto& before_joining) {
+    std::vector<HostCard> cards;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      groups_.push_back(HostGroup::create());
+      cards.push_back(groups_.back()->card());
+    }
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      before_joining(rank);
+      groups_[rank]->join(cards, static_cast<int>(rank));
+    }
+    for (const auto& group : groups_) {
+      ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
+      all_.emplace_back(*group);
+    }
+  }
+  void form() {
+    form([](std::size_t) {});
+  }
+  void start() {
+    ++call_;
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      Bytes& in = inputs_[rank];
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = value(static_cast<int>(rank), call_, i);
+      outputs_[rank].assign(kRanks * kLarge, std::byte{});
+      all_[rank].start({Collective::kAllToAll,
+                        {kLarge, 1, false, 0},
+                        DataType::kInt8,
+                        ReduceOp::kSum,
+                        in.data(),
+                        outputs_[rank].data(),
+                        {}});
+    }
+  }
+  void turns(std::initializer_list<std::size_t> ranks) {
+    for (int turn = 0; turn < 100; ++turn)
+      for (const std::size_t rank : ranks) all_[rank].progress();
+  }
+  void expect_right() {
+    for (std::size_t rank = 0; rank < kRanks; ++rank) {
+      ASSERT_TRUE(all_[rank].finished()) << rank;
+      for (std::size_t i = 0; i < outputs_[rank].size(); ++i) {
+        ASSERT_EQ(outputs_[rank][i], value(static_cast<int>(i / kLarge), call_, rank * kLarge + i % kLarge))
+            << "byte " << i << " of rank " << rank;
+      }
+    }
+  }
+  std::uint64_t written() const { return all_[0].written() + all_[1].written() + all_[2].written(); }
+
+  RefusingKernel kernel_;
+  transport::KernelInPlace in_place_{kernel_};
+  std::vector<std::unique_ptr<HostGroup>> groups_;
+  std::vector<HostCollective> all_;
+  std::vector<Bytes> inputs_ = std::vector<Bytes>(kRanks, Bytes(kRanks*kLarge)), outputs_ = inputs_;
+  std::size_t call_ = 0;
+};
+
+TEST_F(Exchange, WritesNothingForOthersWhereAllMayReadBuffers) {
+  form();
+  for (int call = 0; call < 3; ++call) {
+    start();
+    turns({2, 0, 1});
+    expect_right();
+  }
+  EXPECT_EQ(written(), 0U);
+  EXPECT_EQ(all_[1].read(), 3 * 2 * kLarge);
+}
+
+TEST_F(Exchange, GoesThroughSlotsForAllWhereOneMayNotReadBuffers) {
+  form([&](std::size_t rank) { kernel_.forbids = rank == 1; });
+  for (const auto& group : groups_) EXPECT_FALSE(group->reads_buffers());
+  start();
+  turns({0, 1, 2});
+  expect_right();
+  EXPECT_EQ(written(), kRanks * 2 * kLarge);
+}
+
+TEST_F(Exchange, StartsAgainThroughSlotsWhereABufferCannotBeRead) {
+  form();
+  kernel_.unreadable = &inputs_[2];
+  start();
+  turns({0, 1, 2});
+  expect_right();
+  EXPECT_EQ(written(), kRanks * 2 * kLarge);
+  kernel_.unreadable = nullptr;
+  start();
+  turns({2, 1, 0});
+  expect_right();
+  EXPECT_EQ(written(), 2 * kRanks * 2 * kLarge) << "later calls do not try again";
+}
+
+TEST_F(Exchange, AwaitsARankThatGivesUpBeforeItHasReadAll) {
+  form();
+  start();
+  turns({0});       // announces its buffer
+  turns({1, 2});    // read it, but wait for rank 0 to have read theirs
+  all_[0].clear();  // and from here on its caller may do to the buffer what it likes
+  turns({1, 2});
+  EXPECT_FALSE(all_[1].finished());
+  EXPECT_TRUE(all_[1].owes(0));
+  EXPECT_FALSE(all_[1].owes(2));
+}
+
+TEST_F(Exchange, MissesARankThatHasReadAllAndGivesUpBeforeItIsRead) {
+  form();
+  start();
+  for (int turn = 0; turn < 3; ++turn)
+    all_[1].progress(), all_[2].progress();  // they announce, before rank 0
+  all_[0].progress();                        // its own bytes
+  all_[0].progress();                        // those of rank 1
+  all_[0].progress();                        // those of rank 2; it has read all, and announces that
+  all_[0].progress();
+  turns({2});
+  EXPECT_FALSE(all_[1].owes(2));
+  EXPECT_TRUE(all_[1].owes(0)) << "its bytes are still to be read";
+  all_[0].clear();
+  std::fill(inputs_[0].begin(), inputs_[0].end(), std::byte{0xee});
+  turns({1, 2});
+  EXPECT_FALSE(all_[1].finished());
+  EXPECT_EQ(all_[1].awaited(), 0);
+  EXPECT_TRUE(all_[1].owes(0));
+}
+
+}  // namespace
+}  // namespace tombolo::collectives
