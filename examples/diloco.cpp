@@ -181,6 +181,8 @@ int main(int argc, char** argv) try {
   }
   std::printf("%6s  %9.2f MB  %9.2f MB  %9.2f MB\n", "sent", often.bytes / 1e6, seldom.bytes / 1e6,
               encoded.bytes / 1e6);
+  if (encoded.losses == seldom.losses)
+    std::printf("nothing was encoded: the communicator knows of one cluster only (TOMBOLO_CLUSTER)\n");
   return encoded.losses.back() < 1.1F * seldom.losses.back() ? 0 : 1;
 } catch (const api::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());

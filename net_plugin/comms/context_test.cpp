@@ -110,8 +110,8 @@ TEST_F(NetContext, ATunerThatChoosesByAnotherFileIsRefusedAndBothFilesAreNamed) 
   its_node->tuner = &its;
   Context context(my_node, log()), peer(its_node, log());
   const auto try_it = [&] {
-    const HandleBytes handle = peer.listen(0)->handle();
-    return error_of(Cause::kInvalidUsage, [&] { context.connect(0, handle); });
+    const auto listener = peer.listen(0);
+    return error_of(Cause::kInvalidUsage, [&] { context.connect(0, listener->handle()); });
   };
   EXPECT_EQ(try_it(), "no error") << "neither has chosen";
   its.active = true;

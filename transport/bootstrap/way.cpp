@@ -69,10 +69,11 @@ bool Dialing::poll() {
   for (const Dial& stream : streams_) {
     if (!stream.refused() || stream.refused_for() < gone_after_) continue;
     fail(Cause::kRemote,
-         "{}: nothing listens there any more (refused for {}): the peer has closed its listener, or its "
-         "process "
+         "{}: nothing listens there any more (refused{}): the peer has closed its listener, or its process "
          "has ended; its log says why",
-         target_->description, format_seconds(to_seconds(stream.refused_for())));
+         target_->description,
+         gone_after_ == Duration::zero() ? std::string()
+                                         : " for " + format_seconds(to_seconds(stream.refused_for())));
   }
   if (!deadline_.passed()) return false;
   std::string trouble = "no answer";
