@@ -30,7 +30,7 @@ scripts/build.sh "$preset"
 
 # Address-space randomisation beyond 28 bits breaks clang 14's sanitizers.
 # Most tests wait half of their time, so that twice as many run as there are cores.
-run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error --parallel "$((2 * $(nproc)))")
+run=(ctest --test-dir "$folder" --timeout 600 --no-tests=error --parallel "$((2 * $(nproc)))")
 [ "$preset" = tsan ] || [ "$preset" = asan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
 # The fake stack misaligns the 64-byte vectors of the trainer's kernels.
 export ASAN_OPTIONS="detect_stack_use_after_return=0 ${ASAN_OPTIONS:-}"
@@ -39,4 +39,7 @@ export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
 # What failed is all that a long log need say.
 export GTEST_BRIEF=${GTEST_BRIEF:-1}
 echo "==> Testing ($folder)"
-exec "${run[@]}" "${options[@]}"
+"${run[@]}" "${options[@]}" && exit
+failed=$?
+scripts/what_failed.py "$folder"
+exit "$failed"

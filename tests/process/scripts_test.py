@@ -228,6 +228,30 @@ class Scripts(unittest.TestCase):
         self.assertNotIn("--target", self.of("cmake", commands)[1])
         self.assertTrue(self.of("ctest", commands)[0].endswith("[-L] [unit]"), commands)
 
+    def test_test_sh_ends_with_what_failed(self):
+        log = self.build / "Testing/Temporary"
+        log.mkdir(parents=True)
+        seeds = "".join(f"TOMBOLO_TEST_SEED={seed}\n" for seed in range(1000, 1300))
+        tests = {"good": ("all is well\n", "Passed."), "bad": (seeds + "a.cpp:3: Failure\n" + seeds, "Failed."),
+                 "long": ("".join(f"line {line}\n" for line in range(1000)), "Failed.")}
+        (log / "LastTest.log").write_text("Start testing\n" + "".join(
+            f'{number}/3 Testing: {name}\n{number}/3 Test: {name}\nCommand: "x"\n"{name}" start time: now\nOutput:\n-----\n'
+            f'{output}<end of output>\nTest time = 1 sec\n-----\nTest {result}\n"{name}" end time: now\n-----\n\n'
+            for number, (name, (output, result)) in enumerate(tests.items(), 1)))
+        (log / "LastTestsFailed.log").write_text("2:bad\n3:long\n")
+        (self.programs / "ctest").write_text("#!/bin/bash\nexit 8\n")
+        (self.programs / "python3").symlink_to(sys.executable)
+        code, said, _ = self.run_it("test.sh")
+        self.assertEqual(code, 8)
+        told = said[said.index("==> Testing"):].splitlines()
+        at = told.index("==> What bad said:")
+        self.assertEqual(told[at:at + 4], ["==> What bad said:", "a.cpp:3: Failure", "TOMBOLO_TEST_SEED=1299", ""])
+        at = told.index("==> What long said:")
+        self.assertEqual(told[at + 1:at + 162], [f"line {line}" for line in range(80)] + ["[840 lines left out]"] +
+                         [f"line {line}" for line in range(920, 1000)])
+        self.assertEqual(told[at + 162:], ["", "The whole of it: build/Testing/Temporary/LastTest.log"])
+        self.assertNotIn("all is well", said)
+
 
 class FindsCudnn(unittest.TestCase):
     """cmake/Cudnn.cmake, by cmake itself, in made-up folders."""

@@ -21,7 +21,8 @@ TEST(FailoverOneSided, WhatACutLeavesIsDoneOrLostAndMessagesGoOn) {
   std::mt19937_64 random(test_seed());
   constexpr std::size_t kOperations = 16, kBytes = 100'000;
   std::size_t lost_in_all = 0, done_in_all = 0;
-  for (int round = 0; round < test_rounds(20); ++round) {
+  const auto rounds = static_cast<std::size_t>(test_rounds(20));
+  for (std::size_t round = 0; round < rounds; ++round) {
     verbs.reset(static_cast<unsigned>(random()));
     {
       const auto options = test::pretended_rdma_options<2, 2, 4096>;
@@ -36,7 +37,8 @@ TEST(FailoverOneSided, WhatACutLeavesIsDoneOrLostAndMessagesGoOn) {
       auto here = test::random_data(random, kOperations * kBytes);
       std::vector<std::byte> there(here.size());
       const auto mine = left->open(here), theirs = right->open(there);
-      verbs.cut_after(1 + random() % 60);
+      verbs.cut_after(1 + 60 * round / rounds +
+                      random() % (60 / rounds));  // early and late, however few rounds there are
       std::deque<OneSidedOperation> all;
       for (std::size_t i = 0; i < kOperations; ++i) {
         OneSidedOperation& one = all.emplace_back();

@@ -26,8 +26,8 @@ inline Kind kind_of(Element element) {
 }
 
 /// An array that the operation writes. A result is right where it differs from the reference's by at most
-/// relative x |reference| + share x the root mean square of all the array's, to which that of its own row is
-/// added where there are rows.
+/// relative x |reference| + share x the root mean square of all the array's, which counts as no less than
+/// `terms`; where there are rows, that of its own row is added.
 struct Output {
   std::string what;
   Kind kind;
@@ -35,6 +35,7 @@ struct Output {
   double relative, share;
   double differing = 1;  ///< the share of its numbers that may have other bits at all
   std::size_t row = 0;   ///< numbers of a row, whose errors grow with its own numbers
+  double terms = 0;      ///< of a few numbers that may all be small by cancelling: how large what cancels is
 };
 
 struct Case {
@@ -100,8 +101,8 @@ class CaseMaker {
     return begin;
   }
   void output(std::string what, Kind kind, std::size_t offset, std::size_t count, double relative,
-              double share, double differing = 1, std::size_t row = 0) {
-    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share, differing, row});
+              double share, double differing = 1, std::size_t row = 0, double terms = 0) {
+    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share, differing, row, terms});
   }
   void scratch(std::size_t offset, std::size_t bytes) { case_.scratch.emplace_back(offset, bytes); }
   std::byte* memory() { return case_.memory.data(); }

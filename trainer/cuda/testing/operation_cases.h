@@ -208,7 +208,8 @@ inline Case attention_case(Element e, std::size_t rows, std::size_t context, std
   const std::size_t qkv = make.numbers(kind, tokens * 3 * width), out = make.numbers(kind, tokens * width);
   const std::size_t log_sum = make.numbers(Kind::kFloat32, tokens * heads);
   make.output("out", kind, out, tokens * width, attention_relative(e), attention_share(e), 1, head_size);
-  make.output("log sum", Kind::kFloat32, log_sum, tokens * heads, 1e-5, 1e-5);
+  // A score is a sum of products of either sign, whose standard deviation is 1 here.
+  make.output("log sum", Kind::kFloat32, log_sum, tokens * heads, 1e-5, 1e-5, 1, 0, 1);
   return make.made([=](std::byte* m) {
     return Attention{{m + out, e}, {m + qkv, e}, pointer<float>(m, log_sum), rows, context, heads, head_size};
   });
@@ -255,10 +256,11 @@ inline Case cross_entropy_case(Element e, std::size_t rows, std::size_t vocabula
                              gradient ? " with gradient" : ""),
                  seed);
   const Kind kind = kind_of(e);
-  const std::size_t scores = make.numbers(kind, rows * stride, 3, 5);
+  constexpr double kMeanScore = 5;
+  const std::size_t scores = make.numbers(kind, rows * stride, 3, kMeanScore);
   const std::size_t targets = make.integers(make.tokens(rows, vocabulary));
   const std::size_t losses = make.numbers(Kind::kFloat32, rows);
-  make.output("losses", Kind::kFloat32, losses, rows, 1e-5, 1e-5);
+  make.output("losses", Kind::kFloat32, losses, rows, 1e-5, 1e-5, 1, 0, kMeanScore);
   if (gradient)  // Of a target that is nearly certain the gradient is a small difference.
     make.output("gradient", kind, scores, rows * stride, 2e-5 + stored_bound(e), 1e-4);
   return make.made([=](std::byte* m) {
@@ -460,7 +462,7 @@ inline std::string difference(const Case& c, const std::vector<std::byte>& expec
       }
       return std::sqrt(squares / static_cast<double>(count));
     };
-    const double of_all = o.share * root_mean_square(0, o.count);
+    const double of_all = o.share * std::max(root_mean_square(0, o.count), o.terms);
     double share = of_all;
     std::size_t differing = 0;
     for (std::size_t i = 0; i < o.count; ++i) {
