@@ -281,13 +281,22 @@ void HostCollective::read_all_reduce(std::size_t round) noexcept {
   });
 }
 
-/// The chunk of each rank's part of the input, at that rank's place in the slot.
+std::byte* HostCollective::place_of_part(int from, int to, std::uint64_t number) const noexcept {
+  const auto part = static_cast<std::size_t>(to);
+  const std::size_t bytes = call_.problem.bytes();
+  if (bytes * static_cast<std::size_t>(group_.size()) <= kInlineBytes)
+    return group_.memory(from).announcements[number % kSlots].bytes + part * bytes;
+  return slot(from, number) + part * step_;
+}
+
+/// The chunk of each rank's part of the input.
 void HostCollective::write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept {
-  std::byte* to = slot(group_.index(), number);
+  const int own = group_.index();
   for (int rank = 0; rank < group_.size(); ++rank) {
-    if (rank == group_.index() && !also_own) continue;
-    const auto place = static_cast<std::size_t>(rank);
-    contribute(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
+    if (rank == own && !also_own) continue;
+    const std::byte* from =
+        call_.input + static_cast<std::size_t>(rank) * call_.problem.bytes() + chunk.begin;
+    contribute(place_of_part(own, rank, number), from, chunk.bytes);
   }
 }
 
@@ -346,21 +355,20 @@ void HostCollective::read(std::size_t round) noexcept {
     case Collective::kReduceScatter:
       combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
         if (rank == own && combines_own_input()) return call_.input + own_place * bytes + now.begin;
-        return slot(rank, at) + own_place * step_;
+        return place_of_part(rank, own, at);
       });
       break;
     case Collective::kAllToAll:
       for (int rank = 0; rank < group_.size(); ++rank) {
         std::byte* to = call_.output + static_cast<std::size_t>(rank) * bytes + now.begin;
         take(rank, to,
-             rank == own ? call_.input + own_place * bytes + now.begin : slot(rank, at) + own_place * step_,
+             rank == own ? call_.input + own_place * bytes + now.begin : place_of_part(rank, own, at),
              now.bytes);
       }
       break;
     case Collective::kScatter:
       take(call_.problem.root, call_.output + now.begin,
-           is_root ? call_.input + own_place * bytes + now.begin
-                   : slot(call_.problem.root, at) + own_place * step_,
+           is_root ? call_.input + own_place * bytes + now.begin : place_of_part(call_.problem.root, own, at),
            now.bytes);
       break;
     case Collective::kAllGather:

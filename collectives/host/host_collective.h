@@ -73,6 +73,8 @@ class HostCollective {
   bool needs(int rank) const noexcept;
   /// This round's place for what every rank writes once: beside the announcement where that has room.
   std::byte* place(int rank, std::uint64_t number) const noexcept;
+  /// The same for what rank `from` writes for rank `to`.
+  std::byte* place_of_part(int from, int to, std::uint64_t number) const noexcept;
   std::byte* slot(int rank, std::uint64_t number) const noexcept {
     return group_.memory(rank).slots[number % kSlots];
   }
