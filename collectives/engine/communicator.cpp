@@ -102,11 +102,7 @@ void Communicator::State::poll(const std::function<bool()>& done) {
     return;
   }
   const auto what = [] { return std::string("progress"); };
-  try {
-    polls_moved |= turn();
-  } catch (const Error& error) {
-    fail_all_ranks(error.cause(), error.what());
-  }
+  turn_or_fail(what);
   if (done()) return;
   check_failures(what);
   // Callers that poll by test() shall learn of other ranks' failures too, but not by a system call each time.
@@ -120,8 +116,8 @@ void Communicator::State::poll(const std::function<bool()>& done) {
   try {
     mesh->progress();
     mesh->check_awaited();
-  } catch (const Error& error) {
-    fail_all_ranks(error.cause(), error.what());
+  } catch (const std::exception& error) {
+    fail_for(error, what);
   }
 }
 
@@ -137,6 +133,8 @@ Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(stat
 
 Communicator::~Communicator() {
   state_->thread.reset();
+  // The buffers of calls that are still under way return to their owners.
+  if (state_->host_calls && !state_->host_calls->idle()) state_->host->withdraw();
   // While an exception unwinds this frame, this rank can do no more of its part, and the others must know.
   if (state_->mesh && state_->phase == Phase::kOpen && !state_->signal->raised()) {
     if (std::uncaught_exceptions() == 0) {

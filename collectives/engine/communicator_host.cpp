@@ -11,6 +11,8 @@ namespace {
 /// then it lets others run in between, who may be the ones that it waits for, and gives each of them some
 /// turns.
 constexpr int kLooks = 256, kYields = 200;
+/// So often a large call moves, by up to a MiB each time, before what else this rank has started does too.
+constexpr int kMovesAlone = 16;
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -39,8 +41,15 @@ bool Communicator::State::sees_host_memory() {
 
 bool Communicator::State::spin_in_host_memory(std::uint64_t number) {
   const int looks = spin == Duration::zero() ? 0 : kLooks;
+  int moves = 0;
   for (int look = 0; look < looks + kYields && !host_collective->mismatch(); ++look) {
-    if (host_calls->progress()) look = 0;
+    if (host_calls->progress()) {
+      look = 0;
+      if (++moves % kMovesAlone == 0) {
+        if (signal->is_raised()) return false;
+        turn_or_fail([] { return std::string("progress"); });
+      }
+    }
     if (host_calls->done(number)) return true;
     if (look < looks) {
       pause();

@@ -117,6 +117,10 @@ struct Communicator::State {
   void check_peer(int peer, std::string_view what) const;
   /// One turn of progress on everything; true if anything moved.
   bool turn();
+  /// The same, where what is thrown ends the communicator.
+  void turn_or_fail(const std::function<std::string()>& what);
+  /// Called while `error` is handled, which ends the communicator unless it has failed already.
+  [[noreturn]] void fail_for(const std::exception& error, const std::function<std::string()>& what);
   /// One turn, after which it throws what has failed unless `done` returns true.
   void poll(const std::function<bool()>& done);
   /// Makes progress, and sleeps where there is none, until `done` returns true. `what` describes the

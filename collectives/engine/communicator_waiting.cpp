@@ -62,6 +62,22 @@ bool Communicator::State::turn() {
   return moved;
 }
 
+void Communicator::State::turn_or_fail(const std::function<std::string()>& what) {
+  try {
+    polls_moved |= turn();
+  } catch (const std::exception& error) {
+    fail_for(error, what);
+  }
+}
+
+void Communicator::State::fail_for(const std::exception& error, const std::function<std::string()>& what) {
+  if (phase == Phase::kFailed) throw;
+  // A connection could not be made, or there is no memory. The buffers of all calls return to their owners.
+  const auto* known = dynamic_cast<const Error*>(&error);
+  fail_all_ranks(known != nullptr ? known->cause() : Cause::kSystem,
+                 fmt::format("{}: {}", what(), error.what()));
+}
+
 void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
   record_failure(cause, text);
   if (stuck_told_at) no_longer_stuck();
@@ -228,6 +244,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       if (done()) return;
       if (moved) {
         idle = false;
+        if (signal->is_raised()) check_failures(what);
         continue;
       }
       check_failures(what);
@@ -238,6 +255,10 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         deadline = within(idle_patience);
       }
       if (now - idle_since < spin) continue;
+      if (host_calls && !host_calls->idle() && host_collective->others_have_copied()) {
+        idle_since = now;
+        deadline = within(idle_patience);
+      }
       const auto patience = look_before_sleeping(idle_since, what);
       if (!patience) {
         idle = false;
@@ -251,10 +272,8 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       }
       sleep(std::min(*patience, deadline.remaining()));
     }
-  } catch (const Error& error) {
-    if (phase == Phase::kFailed) throw;
-    // A connection could not be made.
-    fail_all_ranks(error.cause(), fmt::format("{}: {}", what(), error.what()));
+  } catch (const std::exception& error) {
+    fail_for(error, what);
   }
 }
 

@@ -89,15 +89,19 @@ bool BufferReader::read_from(int source, std::uint64_t number) noexcept {
       case Outcome::kRead:
         break;
       case Outcome::kNotThePeer:
-        gone_ |= std::uint64_t{1} << source;
-        return false;
+        if (group_->has_withdrawn(source)) {
+          gone_ |= std::uint64_t{1} << source;
+          return false;
+        }
+        // It has died, and what it owes says so; or only its first thread has ended.
+        [[fallthrough]];
       case Outcome::kForbidden:
       case Outcome::kUnreadable:
         failed_ = true;
         unread_ = 0;
         return true;
     }
-    bytes_ += length;
+    group_->count_copied(length);
   }
   copied_ += length;
   if (copied_ == bytes) {

@@ -33,11 +33,9 @@ class BufferReader {
   /// Copies up to kTurn bytes that come from one of the ranks in the bit set `ready`, which have announced
   /// round `number` with announce(); false where it awaits none of them, or they are gone.
   bool read(std::uint64_t ready, std::uint64_t number) noexcept;
-  /// Whether the kernel does not let bytes of another be read, as it does with memory that a driver has
-  /// mapped. Then nothing more is read in this call.
+  /// Whether the kernel does not let bytes of another be read, as of memory that a driver has mapped, or of a
+  /// process whose first thread has ended. Then nothing more is read in this call.
   bool failed() const noexcept { return failed_; }
-  /// Bytes read from other ranks in all calls.
-  std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
   /// Where the bytes that this rank gets from another lie in the input there, and in its own output.
@@ -53,7 +51,6 @@ class BufferReader {
   int source_ = 0;            // whose bytes are being copied
   std::size_t copied_ = 0;    // of those
   bool failed_ = false;
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace tombolo::collectives

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tombolo::collectives {
 namespace {
@@ -24,9 +25,11 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-/// What all ranks must agree on.
-std::uint32_t hash_of(const HostCall& call) noexcept {
-  const std::uint64_t facts[] = {static_cast<std::uint64_t>(call.collective),
+/// What all ranks must agree on. `before`: the same of the call before, so that whoever has made another call
+/// at which no rank has looked is found by the next one.
+std::uint32_t hash_of(const HostCall& call, std::uint32_t before) noexcept {
+  const std::uint64_t facts[] = {before,
+                                 static_cast<std::uint64_t>(call.collective),
                                  call.problem.count,
                                  call.problem.element_bytes,
                                  static_cast<std::uint64_t>(call.problem.root),
@@ -55,8 +58,8 @@ void HostCollective::start(const HostCall& call) noexcept {
   const auto ranks = static_cast<std::size_t>(group_.size());
   const std::size_t bytes = call.problem.bytes();
   call_ = call;
-  hash_ = hash_of(call);
   first_ += rounds_;
+  hash_ = hash_of(call, hash_);
   round_ = 0;
   announced_ = false;
   looked_ = 0;
@@ -159,9 +162,12 @@ bool HostCollective::progress() noexcept {
     announced_ = false;
     ++round_;
     moved = true;
-    if (way_ == Way::kFromBuffers && finished() && any_failed_to_read(now)) {
+    if (way_ != Way::kFromBuffers || !finished()) continue;
+    if (any_failed_to_read(now)) {
       only_slots_ = true;
       start(call_);
+    } else {
+      count_read_buffers();
     }
   }
   return moved;
@@ -175,6 +181,29 @@ void HostCollective::write_round(std::uint64_t number) noexcept {
   } else {
     announcement[0] = std::byte{reader_.failed()};
   }
+}
+
+void HostCollective::count_read_buffers() noexcept {
+  const std::uint64_t bytes = call_.problem.bytes(), others = static_cast<std::uint64_t>(group_.size() - 1);
+  switch (call_.collective) {
+    case Collective::kAllToAll:
+      written_ += others * bytes;
+      read_ += others * bytes;
+      break;
+    case Collective::kAllGather:
+      written_ += bytes;
+      read_ += others * bytes;
+      break;
+    default:  // a broadcast
+      (group_.index() == call_.problem.root ? written_ : read_) += bytes;
+  }
+}
+
+bool HostCollective::others_have_copied() noexcept {
+  std::uint64_t copied = 0;
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.index()) copied += group_.memory(rank).copied.load(std::memory_order_relaxed);
+  return std::exchange(copied_by_others_, copied) != copied;
 }
 
 bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
@@ -193,10 +222,11 @@ bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
 
 bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
   std::uint64_t ready = 0;
+  bool awaits = false;
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (!reader_.awaits(rank)) continue;
     if (rank != group_.index()) {
-      awaited_ = rank;  // also of one that is gone
+      if (!std::exchange(awaits, true)) awaited_ = rank;  // also of one that is gone
       if (!group_.has_announced(rank, number)) continue;
       if (group_.memory(rank).announcements[number % kSlots].call != hash_) {
         mismatch_ = rank;

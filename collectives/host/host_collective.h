@@ -46,10 +46,13 @@ class HostCollective {
   int awaited() const noexcept { return awaited_; }
   /// Whether the call cannot be finished before that rank has announced more rounds than it has so far.
   bool owes(int rank) const noexcept;
-  /// Bytes written for other ranks, and read from their slots and buffers, in all calls. What all ranks read
-  /// is written once, and what they read from buffers is not written.
+  /// Whether others have copied bytes out of buffers since this was last asked: a call may go on for long
+  /// after this rank has read all that it needs.
+  bool others_have_copied() noexcept;
+  /// Bytes given to other ranks, and read from them, in all calls, through slots and from buffers. What all
+  /// ranks read is given once.
   std::uint64_t written() const noexcept { return written_; }
-  std::uint64_t read() const noexcept { return read_ + reader_.bytes(); }
+  std::uint64_t read() const noexcept { return read_; }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
@@ -66,6 +69,8 @@ class HostCollective {
   bool read_round(std::uint64_t number, bool& moved) noexcept;
   bool read_buffers(std::uint64_t number, bool& moved) noexcept;
   bool any_failed_to_read(std::uint64_t number) const noexcept;
+  /// Counts the bytes of a call whose ranks have read all from buffers.
+  void count_read_buffers() noexcept;
   void write(std::size_t round) noexcept;
   void read(std::size_t round) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
@@ -111,6 +116,7 @@ class HostCollective {
   int awaited_ = 0;
   std::optional<int> mismatch_;
   std::uint64_t written_ = 0, read_ = 0;
+  std::uint64_t copied_by_others_ = 0;
 };
 
 }  // namespace tombolo::collectives

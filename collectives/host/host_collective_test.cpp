@@ -196,6 +196,28 @@ TEST(HostCollective, NoticesThatAnotherRankMakesAnotherCall) {
   EXPECT_FALSE(first.finished());
 }
 
+// Its next call looks the same as the other's, whose bytes are not for it all the same.
+TEST(HostCollective, NoticesThatARankHasMadeACallMoreThoughTheNextOneLooksTheSame) {
+  const auto groups = make_groups(2);
+  HostCollective first(*groups[0]), second(*groups[1]);
+  std::byte in[8] = {}, out[16] = {};
+  const auto call = [&](Collective collective) {
+    return HostCall{collective, {sizeof in, 1, false, 0}, DataType::kInt8, ReduceOp::kSum, in, out, {}};
+  };
+  second.start(call(Collective::kGather));
+  second.progress();
+  ASSERT_TRUE(second.finished()) << "the root needs it, and it needs nobody";
+  for (int more = 0; more < 2; ++more) {
+    first.start(call(Collective::kBroadcast));
+    first.progress();
+    ASSERT_TRUE(first.finished()) << "the root of a broadcast needs nobody";
+  }
+  second.start(call(Collective::kBroadcast));
+  second.progress();
+  EXPECT_EQ(second.mismatch(), 0);
+  EXPECT_FALSE(second.finished());
+}
+
 /// Three ranks that make one call, and who owes whom something after some turns.
 struct Owing {
   explicit Owing(Collective collective, int root = 0) {

@@ -63,6 +63,11 @@ class HostGroup {
   /// What others read of this rank's buffers after this they do not take for its bytes any more. Called
   /// before buffers that it has announced return to their owners although others may still read them.
   void withdraw() noexcept;
+  bool has_withdrawn(int index) const noexcept { return transport::shm::is_wiped(memory(index).witness); }
+  /// Tells the others that this rank has copied so many bytes more out of their buffers.
+  void count_copied(std::size_t bytes) noexcept {
+    own_->copied.store(own_->copied.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
 
   /// What this rank could not map; empty where it was another that could not.
   const std::string& refusal() const noexcept { return refusal_; }

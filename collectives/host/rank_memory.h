@@ -33,7 +33,7 @@ enum class Reach : std::uint32_t {
 /// A round as its writer announces it.
 struct alignas(64) Announcement {
   std::atomic<std::uint64_t> round;  ///< written last; counted from 1, over all calls
-  std::uint32_t call;                ///< which call it belongs to: a hash of the call's arguments
+  std::uint32_t call;  ///< which call it belongs to: a hash of its arguments, and of all calls before
   std::uint32_t unused;
   std::byte bytes[kInlineBytes];
 };
@@ -47,6 +47,8 @@ struct RankMemory {
   /// that it has announced are not returned to its callers.
   transport::shm::Nonce witness;
   std::uint64_t witness_address;  ///< in the owner's process
+  /// Bytes that its owner has copied out of other ranks' buffers.
+  std::atomic<std::uint64_t> copied;
   /// Set while its owner sleeps, who wants its doorbell rung then.
   alignas(64) std::atomic<std::uint32_t> sleeps;
   /// Of the first rank's memory only: how many of the group sleep.

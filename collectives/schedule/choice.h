@@ -17,7 +17,7 @@ namespace tombolo::collectives {
 enum class Reason : std::uint8_t {
   kNamed,       ///< TOMBOLO_ALGORITHM
   kTable,       ///< a row of the tuning table
-  kHostMemory,  ///< all ranks are on one host, and the call is small enough
+  kHostMemory,  ///< all ranks are on one host, and the call only copies or is a small reduction
   kRule,        ///< the first algorithm of the table whose rule holds
 };
 

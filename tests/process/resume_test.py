@@ -101,7 +101,10 @@ class Resuming(unittest.TestCase):
         """The steps of those that have all their shards, in order."""
         steps = []
         for path in glob.glob(self.path(folder) + "/step-*"):
-            shards = [name for name in os.listdir(path) if name.endswith(".tombolo")]
+            try:
+                shards = [name for name in os.listdir(path) if name.endswith(".tombolo")]
+            except FileNotFoundError:  # a run has removed it since
+                continue
             if shards and len(shards) == int(shards[0].split("-of-")[1].split(".")[0]):
                 steps.append(int(os.path.basename(path).split("-")[1]))
         return sorted(steps)

@@ -20,6 +20,12 @@ void wipe(Nonce& nonce) noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+bool is_wiped(Nonce& nonce) noexcept {
+  for (std::byte& each : nonce)
+    if (std::atomic_ref<std::byte>(each).load(std::memory_order_relaxed) != std::byte{0}) return false;
+  return true;
+}
+
 PeerMemory::Outcome PeerMemory::read(std::span<std::byte> to, std::uint64_t from) const noexcept {
   Nonce seen{};
   const std::array<iovec, 2> mine{iovec{to.data(), to.size()}, iovec{seen.data(), seen.size()}};

@@ -16,6 +16,8 @@ using Nonce = std::array<std::byte, 16>;
 /// What the peer reads after this is not taken for this process's any more. Call it before a buffer that the
 /// peer was told of returns to its owner.
 void wipe(Nonce& nonce) noexcept;
+/// Whether the owner of a nonce in shared memory has wiped it.
+bool is_wiped(Nonce& nonce) noexcept;
 
 /// Where this process keeps the peer's nonce, for as long as the peer may read this process's memory. Its
 /// address stays the same when it is moved.
