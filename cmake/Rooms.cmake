@@ -128,7 +128,7 @@ function(tombolo_room NAME)
     tombolo_test_program(test_${NAME} ${tests})
     target_link_libraries(test_${NAME} PRIVATE tombolo_${NAME} GTest::gtest_main)
     add_test(NAME unit.${NAME} COMMAND test_${NAME})
-    set_tests_properties(unit.${NAME} PROPERTIES LABELS unit TIMEOUT 1800)
+    set_tests_properties(unit.${NAME} PROPERTIES LABELS unit TIMEOUT 3600)
     if(NAME MATCHES "^(transport|collectives|trainer)$")  # the longest begin first
       set_tests_properties(unit.${NAME} PROPERTIES COST 100)
     endif()

@@ -390,7 +390,7 @@ TEST_P(Started, ADeadlineNamesWhoIsWaitedFor) {
         }
         communicator.wait(communicator.start(all_reduce_of(values)));
       },
-      std::chrono::seconds(1));
+      std::chrono::seconds(3));
   for (const int rank : {0, 1}) {
     const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(outcome.threw);

@@ -131,7 +131,7 @@ TEST(Discovery, NamesARankThatNeverComes) {
       [&](Options& options) {
         discovering({3e7, 3e7}, folder.file("islands.json"))(options);
         options.identity.size = 3;
-        options.deadline = std::chrono::seconds(1);
+        options.deadline = std::chrono::seconds(3);
       });
   for (const auto& outcome : outcomes) {
     EXPECT_TRUE(outcome.threw);

@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "base/unused_port_test.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
@@ -17,11 +18,6 @@ void expect_words(const Outcome& outcome, std::initializer_list<std::string_view
   EXPECT_TRUE(outcome.threw);
   for (const auto word : words)
     EXPECT_NE(outcome.text.find(word), std::string::npos) << word << " in: " << outcome.text;
-}
-
-int unused_port() {
-  const StoreServer probe("127.0.0.1", 0, kTestSecret, Log());
-  return probe.port();
 }
 
 TEST(CommunicatorFailure, NamesEveryMissingRankOnEveryRank) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
@@ -83,16 +84,22 @@ struct Arrivals {
 
 TEST(Shrink, WaitsForARankThatLives) {
   Arrivals arrivals(2, 2);
+  FakeClock standing;  // so that no patience ends, however slow the machine
   const auto outcomes = run_ranks(
       "AAB",
       [&](Communicator& communicator) {
-        // Each look comes 20 ms after the one before.
-        while (communicator.rank() == 2 && arrivals.looks < 50) std::this_thread::yield();
+        const auto deadline = Deadline::after(std::chrono::seconds(60));
+        while (communicator.rank() == 2 && arrivals.looks < 50 && !deadline.passed())
+          std::this_thread::yield();
+        EXPECT_FALSE(deadline.passed()) << "the others have gone on without it";
         const auto left = communicator.shrink({});
         EXPECT_EQ(left->size(), 3);
         EXPECT_EQ(sum_of_ones(*left), 3);
       },
-      [&](Options& options) { arrivals.into(options); });
+      [&](Options& options) {
+        arrivals.into(options);
+        options.router.clock = &standing;
+      });
   expect_fine(outcomes);
 }
 

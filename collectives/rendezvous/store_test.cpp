@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/unused_port_test.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/store_client.h"
 
@@ -271,11 +272,7 @@ TEST(Store, RestsWhileThereAreNoDescriptorsThenGoesOn) {
 }
 
 TEST(Store, ConnectRetriesUntilAServerListens) {
-  int port = 0;
-  {
-    StoreServer probe("127.0.0.1", 0, kSecret, Log());
-    port = probe.port();
-  }
+  const int port = unused_port();
   std::thread client([&] { EXPECT_EQ(connect(port)->add("count", 1), 1); });
   std::this_thread::sleep_for(
       std::chrono::milliseconds(50));  // most likely after the first attempt; either is fine
@@ -284,11 +281,7 @@ TEST(Store, ConnectRetriesUntilAServerListens) {
 }
 
 TEST(Store, ConnectNamesTheAddressAfterTheDeadline) {
-  int port = 0;
-  {
-    StoreServer probe("127.0.0.1", 0, kSecret, Log());
-    port = probe.port();
-  }
+  const int port = unused_port();
   const auto text =
       message_of(Cause::kTimeout, [&] { connect(port, kSecret, std::chrono::milliseconds(100)); });
   expect_words(text, {"127.0.0.1:" + std::to_string(port), "refused"});

@@ -18,6 +18,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from interrupts import take_interrupts  # noqa: E402
 from left_behind import environment, nothing_left  # noqa: E402
+from ports import unused_port  # noqa: E402
 from randomized import test_seed  # noqa: E402
 
 TOMBOLO = os.path.abspath(sys.argv[1])
@@ -296,19 +297,13 @@ class BadInput(unittest.TestCase):
                           WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TOMBOLO_SECRET=secret,
                           TOMBOLO_DEADLINE="6")
 
-    @staticmethod
-    def free_port():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return probe.getsockname()[1]
-
     def ends(self, process):
         _, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, FAILED, error)
         return error
 
     def test_a_rank_that_never_arrives_is_named(self):
-        error = self.ends(self.rank(0, self.free_port()))
+        error = self.ends(self.rank(0, unused_port()))
         self.assertIn("rank 1 of 2 did not arrive", error)
 
     def test_a_port_in_use_is_named(self):
@@ -322,7 +317,7 @@ class BadInput(unittest.TestCase):
         self.assertIn("in use", error)
 
     def test_a_wrong_secret_is_refused_on_both_ends(self):
-        port = self.free_port()
+        port = unused_port()
         first, second = self.rank(0, port), self.rank(1, port, secret="wrong")
         self.assertIn("TOMBOLO_SECRET", self.ends(second))
         self.assertIn("rank 1 of 2 did not arrive", self.ends(first))

@@ -30,7 +30,7 @@ TRUTH = {"A": (0.7, 0.5), "B": (0.3, 0.2)}
 
 def tombolo(*command):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
-    done = subprocess.run([TOMBOLO, *map(str, command)], env=kept, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([TOMBOLO, *map(str, command)], env=kept, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         raise AssertionError(f"tombolo {' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout

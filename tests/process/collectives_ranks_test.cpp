@@ -98,7 +98,7 @@ TEST(StoppedRank, IsNamedAfterTheDeadline) {
 }
 
 TEST(MissingRank, IsNamed) {
-  const int port = free_port();
+  const int port = unused_port();
   Rank alone(0, 3, port, {"all"}, {{"TOMBOLO_DEADLINE", "1"}});
   EXPECT_EQ(alone.wait(Clock::now() + kPatience), exit_code(tomboloTimeout));
   EXPECT_NE(alone.text().find("ranks 1, 2 of 3 did not arrive within 1 s"), std::string::npos)
@@ -106,7 +106,7 @@ TEST(MissingRank, IsNamed) {
 }
 
 TEST(Environment, IsCheckedBeforeAnythingIsTried) {
-  const int port = free_port();
+  const int port = unused_port();
   const auto expect_rejected = [&](int rank, const Variables& odd, const std::string& name) {
     Rank one(rank, 2, port, {"all"}, odd);
     EXPECT_EQ(one.wait(Clock::now() + kPatience), exit_code(tomboloInvalidUsage)) << name;

@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from left_behind import environment, nothing_left  # noqa: E402
+from ports import unused_port  # noqa: E402
 
 TOMBOLO, PROGRAMS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
 
@@ -65,7 +65,7 @@ class Perf(unittest.TestCase):
 
     def start(self, *command, **variables):
         return subprocess.run([str(word) for word in command], env=environment(self.folder, self.mark, **variables),
-                              cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+                              cwd=self.folder, capture_output=True, text=True, timeout=300, check=False)
 
     def run_ranks(self, ranks, collective, *flags, code=0, **variables):
         done = self.start(TOMBOLO, "run", "-n", ranks, "--quiet", "--", PROGRAMS / f"{collective}_perf", *flags, **variables)
@@ -357,9 +357,7 @@ class Refusals(Perf):
         arguments = PROGRAMS / "all_reduce_perf", "-b", 64, "-e", 64, "-n", 1
         whole = self.run_ranks(2, *("all_reduce", *arguments[1:]), code=7, NCCL_TESTS_MIN_BW="1e6").stdout
         before_footer = whole.index("# Out of bounds values")
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
+        port = unused_port()
         reader, writer = os.pipe()
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 65536)
         os.write(writer, b"x" * (65536 - before_footer - 100))

@@ -12,7 +12,6 @@ import random
 import re
 import select
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,16 +19,12 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "report"))
+sys.path.insert(0, str(ROOT / "tests"))
 import machine  # noqa: E402
+from ports import unused_port  # noqa: E402
 
 PATIENCE = 60  # seconds, for each thing that is waited for
 ROUTES = {"shared memory": {}, "TCP": {"TOMBOLO_TRANSPORTS": "tcp"}}
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Job:
@@ -37,7 +32,7 @@ class Job:
 
     def __init__(self, program, size, seed, variables):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
-        port = free_port()
+        port = unused_port()
         self.ranks = [
             subprocess.Popen([program, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              env=dict(clean, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",

@@ -2,13 +2,10 @@
 // sets.
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,25 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/unused_port_test.h"
 #include "tombolo/tombolo.hpp"
 
 namespace tombolo::test {
 
 using Clock = std::chrono::steady_clock;
 inline constexpr auto kPatience = std::chrono::seconds(60);
-
-/// A port that was free a moment ago.
-inline int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(0, ::bind(socket, reinterpret_cast<sockaddr*>(&address), size));
-  EXPECT_EQ(0, ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size));
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 /// As c_ranks makes it.
 inline int exit_code(tomboloResult_t result) {
@@ -142,7 +127,7 @@ class Rank {
 
 inline std::vector<std::unique_ptr<Rank>> start(int size, const std::vector<std::string>& words,
                                                 const Variables& more = {}) {
-  const int port = free_port();
+  const int port = unused_port();
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.push_back(std::make_unique<Rank>(rank, size, port, words, more));
