@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/cost/memory.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 #include "planner/simulate/simulator.h"
 
@@ -12,23 +13,25 @@ namespace tombolo::planner {
 
 namespace {
 
-double memory_of(const RankPlacement& place, const topology::ClusterFile& cluster) {
+/// What the rank may use of its device's memory; 0 = unknown.
+double memory_for(const Job& job, const RankPlacement& place, const topology::ClusterFile& cluster) {
   const topology::Host* host = cluster.find_host(place.host);
   if (!host || at(place.device) >= host->devices.size()) return 0;
-  return host->devices[at(place.device)].memory_bytes;
+  return usable_memory(job, host->devices[at(place.device)]);
 }
 
-/// "rank 3 would need 93.1 GiB of 80 GiB" of the rank that lacks most; empty where all fit.
+/// "rank 3 on a1 would need 93.1 GiB where it may use 75.9 GiB" of the rank that lacks most; empty where all
+/// fit.
 std::string lacking(const Plan& plan, const topology::ClusterFile& cluster) {
   const std::vector<RankMemory> memory = memory_by_rank(plan);
   double most = 0;
   std::string text;
   for (std::size_t rank = 0; rank < memory.size(); ++rank) {
-    const double has = memory_of(plan.ranks[rank], cluster);
+    const double has = memory_for(plan.job, plan.ranks[rank], cluster);
     const double lacks = static_cast<double>(memory[rank].total) - has;
     if (has == 0 || lacks <= most) continue;
     most = lacks;
-    text = fmt::format("rank {} on {} would need {} of {}", rank, plan.ranks[rank].host,
+    text = fmt::format("rank {} on {} would need {} where it may use {}", rank, plan.ranks[rank].host,
                        format_size(memory[rank].total), format_size(static_cast<std::uint64_t>(has)));
   }
   return text;

@@ -41,6 +41,24 @@ TEST(Reasons, SayWhatLacksWithoutAChoice) {
                   "does without: tensor parallelism, sharding among replicas, another schedule than 1f1b\n");
 }
 
+TEST(Reasons, CountOnlyTheMemoryThatAPlanMayUse) {
+  auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
+  Plan plan = megatron_plan();
+  std::uint64_t most = 0;
+  for (const RankMemory& memory : memory_by_rank(plan)) most = std::max(most, memory.total);
+  for (auto& host : cluster.hosts) {
+    for (auto& device : host.devices) {
+      device.kind = topology::DeviceKind::kGpu;
+      device.memory_bytes = static_cast<double>(most) + 10;
+    }
+  }
+  plan.job.recompute = Recompute::kFull;
+  plan.job.reserve_bytes = 0;
+  EXPECT_MENTIONS(reasons(plan, cluster), "full recomputation: without, a step would take ");
+  plan.job.reserve_bytes = 4096;
+  EXPECT_MENTIONS(reasons(plan, cluster), "full recomputation: without, rank 0 on a0 would need ");
+}
+
 TEST(Reasons, SayHowLongAStepWouldTakeWithout) {
   const auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
   Plan plan = megatron_plan();
