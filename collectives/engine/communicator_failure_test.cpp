@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <thread>
 
 #include "base/unused_port_test.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
+#include "transport/testing/forwarding_kernel.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -327,6 +329,36 @@ TEST(CommunicatorFailure, LeavingEarlyKeepsWhatWasSent) {
         all.wait(work);
       }
     }));
+  }
+}
+
+/// Calls a function before each read of another process's memory by a thread.
+class WatchedReads final : public transport::test::ForwardingKernel {
+ public:
+  static inline thread_local std::function<void()> before_read;
+  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    if (before_read) before_read();
+    return ForwardingKernel::process_vm_readv(process, mine, count, theirs, their_count, flags);
+  }
+};
+
+// It moves in every turn until it is done, and nothing is waited for meanwhile.
+TEST(CommunicatorFailure, ALargeCopyInsideAHostIsAborted) {
+  WatchedReads kernel;
+  const transport::KernelInPlace in_place(kernel);
+  const auto outcomes = run_ranks(
+      "AA",
+      [](Communicator& all) {
+        std::vector<std::byte> own(std::size_t{32} << 20), both(2 * own.size());
+        all.barrier();
+        if (all.rank() == 1) WatchedReads::before_read = [&] { all.abort("the user pressed a button"); };
+        all.all_gather(own.data(), both.data(), own.size(), DataType::kInt8);
+      },
+      [](Options& options) { options.router.host.name = "host"; });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.cause, Cause::kAborted);
+    expect_words(outcome, {"the user pressed a button"});
   }
 }
 
