@@ -362,6 +362,32 @@ TEST(CommunicatorFailure, ALargeCopyInsideAHostIsAborted) {
   }
 }
 
+// A rank that has read all has nothing to do itself until the others have, too.
+TEST(CommunicatorFailure, NoDeadlinePassesWhileAnotherRankOfTheHostCopies) {
+  WatchedReads kernel;
+  const transport::KernelInPlace in_place(kernel);
+  FakeClock clock;
+  test::expect_fine(run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        std::vector<std::byte> own(std::size_t{32} << 20), both(2 * own.size());
+        all.barrier();
+        if (all.rank() == 1) {
+          WatchedReads::before_read = [&] {
+            clock.advance(std::chrono::seconds(1));
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the other one waits
+          };
+        }
+        all.all_gather(own.data(), both.data(), own.size(), DataType::kInt8);
+        WatchedReads::before_read = nullptr;
+      },
+      [&](Options& options) {
+        options.router.host.name = "host";
+        options.router.clock = &clock;
+        options.deadline = std::chrono::seconds(10);
+      }));
+}
+
 // What a rank published before it gave up counts, also where another one is late to read it.
 TEST(CommunicatorFailure, AfterTheSetUpIsNoFailureOfALateRanksSetUp) {
   std::atomic<bool> gave_up{false}, made{false};
