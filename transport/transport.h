@@ -136,8 +136,10 @@ class Connection {
   /// Why the connection has failed; null while it has not. Owned by the connection.
   virtual const Error* error() const noexcept = 0;
   /// Whether the peer has ended the connection, as far as is known: nothing comes any more but messages that
-  /// have come and wait for their receives. error() becomes set only behind those.
-  virtual bool peer_ended() const noexcept { return error() != nullptr; }
+  /// have come and wait for their receives. error() becomes set only behind those. An owner that has posted
+  /// nothing here, and still waits for what the peer does elsewhere, asks again and again, with progress():
+  /// the connection tests meanwhile whether the peer still answers, as it does while a receive waits.
+  virtual bool peer_ended() noexcept { return error() != nullptr; }
 
   /// What the connecting side passed in ConnectOptions::label (on both sides).
   virtual std::uint64_t label() const noexcept = 0;

@@ -101,7 +101,7 @@ class StagedConnection final : public transport::Connection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   const Error* error() const noexcept override;
-  bool peer_ended() const noexcept override { return failed() || beneath_->peer_ended(); }
+  bool peer_ended() noexcept override { return failed() || beneath_->peer_ended(); }
   std::uint64_t label() const noexcept override { return beneath_->label(); }
   const transport::Route& route() const noexcept override { return route_; }
   transport::Statistics statistics() const noexcept override;

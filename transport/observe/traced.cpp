@@ -40,7 +40,7 @@ class TracedConnection final : public Connection {
     real_->append_wait_handles(handles);
   }
   const Error* error() const noexcept override { return real_->error(); }
-  bool peer_ended() const noexcept override { return real_->peer_ended(); }
+  bool peer_ended() noexcept override { return real_->peer_ended(); }
   std::uint64_t label() const noexcept override { return real_->label(); }
   const Route& route() const noexcept override { return real_->route(); }
   Statistics statistics() const noexcept override { return real_->statistics(); }

@@ -49,7 +49,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   void let_gpu_memory_move() noexcept override { gpu_memory_moves_ = true; }
   void fence(const Take& early, const Take& unsure) noexcept override;
 
-  bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
+  bool peer_ended() noexcept override { return closing() || error_.has_value(); }
 
  private:
   static constexpr std::size_t kWindow = kRequestsPerDirection;

@@ -60,7 +60,7 @@ class ShmConnection final : public channel::ChannelConnection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
-  bool peer_ended() const noexcept override { return channel_ended_ || error_.has_value(); }
+  bool peer_ended() noexcept override { return channel_ended_ || error_.has_value(); }
 
  private:
   bool send_all() noexcept;

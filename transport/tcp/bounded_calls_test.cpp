@@ -19,16 +19,18 @@ namespace {
 
 using std::chrono::seconds;
 
-/// On one socket there is always more to read: pings without end.
+/// On one socket there is always more to read, pings without end, or more room than is written.
 class FloodingKernel final : public test::ForwardingKernel {
  public:
   FloodingKernel() { encode({.type = FrameType::kPing}, ping_); }
 
-  int accepted = -1;           ///< the socket that was accepted last
-  std::optional<int> flooded;  ///< the one with pings
-  std::size_t given = 0;       ///< bytes of pings that were read
-  int unread_pings = 0;        ///< bytes of them that have come, as the kernel says
-  std::optional<int> broken;   ///< what is written to it fails
+  int accepted = -1;            ///< the socket that was accepted last
+  std::optional<int> flooded;   ///< the one with pings
+  std::size_t given = 0;        ///< bytes of pings that were read
+  int unread_pings = 0;         ///< bytes of them that have come, as the kernel says
+  std::optional<int> broken;    ///< what is written to it fails
+  std::optional<int> swallows;  ///< it takes all that is written to it, at once
+  std::size_t swallowed = 0;    ///< bytes
 
   int accept4(int socket, sockaddr* address, socklen_t* length, int flags) noexcept override {
     const int got = ForwardingKernel::accept4(socket, address, length, flags);
@@ -52,12 +54,23 @@ class FloodingKernel final : public test::ForwardingKernel {
     return 0;
   }
   ssize_t send(int socket, const void* data, std::size_t size, int flags) noexcept override {
+    if (socket == swallows) return swallow(size);
     if (socket != broken) return ForwardingKernel::send(socket, data, size, flags);
     errno = EPIPE;
     return -1;
   }
+  ssize_t sendmsg(int socket, const msghdr* message, int flags) noexcept override {
+    if (socket != swallows) return ForwardingKernel::sendmsg(socket, message, flags);
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < message->msg_iovlen; ++i) total += message->msg_iov[i].iov_len;
+    return swallow(total);
+  }
 
  private:
+  ssize_t swallow(std::size_t size) noexcept {
+    swallowed += size;
+    return static_cast<ssize_t>(size);
+  }
   ssize_t fill(void* to, std::size_t size) noexcept {
     for (std::size_t at = 0; at < size;) {
       const std::size_t begin = given % kHeaderBytes, part = std::min(kHeaderBytes - begin, size - at);
@@ -130,6 +143,23 @@ TEST_F(BoundedCalls, ReadOnlySoMuchBehindAChunkThatWaitsForItsReceive) {
   for (int i = 0; i < 20; ++i) EXPECT_LE(read_by([&] { connection().progress(); }), kMostPerCall);
   EXPECT_GE(kernel_.given, ReceiveSide::kMostAhead - kMostPerCall) << "all that may be kept";
   EXPECT_LE(kernel_.given, ReceiveSide::kMostAhead + kMostPerCall);
+  EXPECT_EQ(connection().error(), nullptr) << test::why_failed(connection());
+}
+
+// What is read, and what is due by time, may each let it send once more.
+TEST_F(BoundedCalls, WriteOnlySoMuchToAPeerThatTakesItAtOnce) {
+  const std::vector<std::byte> data(64 * kMiB);
+  kernel_.swallows = kernel_.accepted;
+  Request* send = connection().post_send(data);
+  ASSERT_NE(send, nullptr);
+  for (int i = 0; i < 5; ++i) {
+    const std::size_t before = kernel_.swallowed;
+    std::size_t bytes = 0;
+    EXPECT_EQ(connection().test(send, bytes), Outcome::kPending);
+    EXPECT_GT(kernel_.swallowed, before);
+    EXPECT_LE(kernel_.swallowed - before, 3 * (kMostPerCall + kMiB)) << "a chunk that was begun is finished";
+    clock_.advance(seconds(1));
+  }
   EXPECT_EQ(connection().error(), nullptr) << test::why_failed(connection());
 }
 

@@ -179,9 +179,10 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
   return outcome;
 }
 
-bool TcpConnection::peer_ended() const noexcept {
+bool TcpConnection::peer_ended() noexcept {
   const Turns::Turn turn(turns_, Turns::Of::kLook);
   if (failed()) return true;
+  liveness_.asked();
   bool any = false;
   for (const Stream& stream : streams_) {
     const bool ended = ends_unread(stream);

@@ -88,7 +88,7 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   }
   std::uint64_t label() const noexcept override { return hello_.label; }
   const Route& route() const noexcept override { return route_; }
-  bool peer_ended() const noexcept override;
+  bool peer_ended() noexcept override;
   Statistics statistics() const noexcept override { return meter_->statistics(); }
   /// It mends failures of its path itself. Its messages go on over another way only where the two ends leave
   /// it for a better one.

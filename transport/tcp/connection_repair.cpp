@@ -253,7 +253,7 @@ void TcpConnection::check_alone(TimePoint now) {
 void TcpConnection::ping(TimePoint now) {
   // A sender's own bytes test the path. An end that only waits sends a ping, so that its kernel notices a
   // dead path.
-  if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
+  if (!(receiver_.pending() || liveness_.is_asked()) || sender_.unwritten() || live_ == 0) return;
   if (!liveness_.ping_due(now)) return;
   for (Stream& stream : streams_) {
     if (!stream.live()) continue;

@@ -40,7 +40,7 @@ class UcxConnection final : public channel::ChannelConnection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
-  bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
+  bool peer_ended() noexcept override { return closing() || error_.has_value(); }
 
  private:
   /// One operation of UCX under way.

@@ -27,7 +27,7 @@ Verdict run_and_count(const RunOptions& options, const std::function<Verdict(con
                       std::int64_t& left) {
   const std::int64_t before = live_allocations();
   Verdict verdict = run(options);
-  left = verdict.ok() && !verdict.unfinished ? live_allocations() - before : 0;
+  left = verdict.ok() ? live_allocations() - before : 0;
   return verdict;
 }
 

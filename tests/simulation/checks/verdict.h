@@ -15,7 +15,6 @@ struct Verdict {
   std::uint64_t messages = 0, breaks = 0, rejoins = 0, replayed = 0, turns = 0;
   double seconds = 0;        ///< of virtual time
   std::uint64_t course = 0;  ///< a checksum of who ran when and of what was drawn; equal runs have the same
-  bool unfinished = false;   ///< ended on purpose while something still waited, so that memory is left
   bool ok() const noexcept { return wrong.empty(); }
 };
 

@@ -59,8 +59,7 @@ class PluginRun {
     }
     if (std::string wrong = world_.run(kPluginLimit); !wrong.empty()) {
       for (const PluginEnd& end : ends_) wrong += "; " + end.doing();
-      verdict_.unfinished = only_new_tags_of_the_dead();
-      if (!verdict_.unfinished) note(wrong);
+      note(wrong);
       for (PluginProcess& process : processes_) process.abandon();
     } else {
       check_end();
@@ -74,17 +73,6 @@ class PluginRun {
   }
   std::function<void(const std::string&)> noting() {
     return [this](const std::string& what) { note(what); };
-  }
-
-  /// Not judged: whether a receiver that waits for a further tag of a process that was killed learns that. It
-  /// reads no further on its first connection than receives are posted, and a full window keeps the end from
-  /// it; a real kernel gives up in minutes what the process left behind.
-  bool only_new_tags_of_the_dead() const {
-    return std::ranges::all_of(ends_, [this](const PluginEnd& end) {
-      return end.over_by(PluginEnd::State::kClosed) ||
-             (end.role == PluginEnd::Role::kReceiver && end.made && !end.plan->tags.empty() &&
-              processes_[end.plan->sender].dead());
-    });
   }
 
   void check_end() {

@@ -62,6 +62,11 @@ TEST(PluginRun, AReceiverLearnsThatTheLaneItAwaitsWillNotCome) {
   EXPECT_EQ(run_plugin(draw_plugin_plan(32141, Over::kTcp)).wrong, "");
 }
 
+/// No lane but the first was made, and a message that no receive is posted for hides that lane's end.
+TEST(PluginRun, AReceiverThatAwaitsALaneLooksWhetherItsPeerIsThere) {
+  EXPECT_EQ(run_plugin(draw_plugin_plan(79732, Over::kTcp)).wrong, "");
+}
+
 TEST(PluginRun, AByteThatIsLostIsSeen) {
   PluginPlan plan;
   plan.network.seed = 3;

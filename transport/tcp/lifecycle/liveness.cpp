@@ -1,6 +1,7 @@
 #include "transport/tcp/lifecycle/liveness.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -64,6 +65,7 @@ bool Liveness::path_is_silent(std::size_t stream, TimePoint now, Duration unansw
 }
 
 bool Liveness::overdue(TimePoint now, bool waits) noexcept {
+  waits |= std::exchange(asked_, false);
   if (!waits) last_moved_ = now;
   return waits && quiet_for(now) >= idle_timeout_ && !is_alone();
 }

@@ -49,8 +49,12 @@ class Liveness {
     kVanished,    ///< the peer's process is gone
     kNoneBack,    ///< all streams broke, and none came back
   };
-  /// Whether nothing has moved for the idle timeout although this end `waits`, so that judge() should be
-  /// asked.
+  /// The owner waits for the peer, though nothing need be pending here; this holds until overdue() has been
+  /// called.
+  void asked() noexcept { asked_ = true; }
+  bool is_asked() const noexcept { return asked_; }
+  /// Whether nothing has moved for the idle timeout although this end `waits`, or its owner does, so that
+  /// judge() should be asked.
   bool overdue(TimePoint now, bool waits) noexcept;
   /// The peer's host has not answered for `silent` on the stream where it answered last. A waiting receive
   /// alone is no failure while it answers: the peer may compute. `sends`: something has not reached the peer.
@@ -76,6 +80,7 @@ class Liveness {
   static bool due(TimePoint& last, TimePoint now, Duration every) noexcept;
 
   Duration idle_timeout_;
+  bool asked_ = false;
   bool moved_ = true;  // since `last_moved_` was taken
   TimePoint last_moved_{}, last_checked_{}, last_paths_{}, last_arrivals_{}, last_ping_{};
   Duration ping_after_{};

@@ -43,6 +43,11 @@ TEST_F(LivenessOfAPeer, IsDoubtedOnlyByAnEndThatWaitsAndHasAStream) {
   EXPECT_TRUE(liveness_.overdue(at(kIdle), true));
   EXPECT_FALSE(liveness_.overdue(at(kIdle), false));
   EXPECT_FALSE(liveness_.overdue(at(kIdle), true)) << "the time counts from when it began to wait";
+  liveness_.asked();
+  EXPECT_TRUE(liveness_.is_asked());
+  EXPECT_TRUE(liveness_.overdue(at(2 * kIdle), false)) << "its owner waits";
+  EXPECT_FALSE(liveness_.is_asked());
+  EXPECT_FALSE(liveness_.overdue(at(2 * kIdle), false)) << "nobody has asked since";
   liveness_.alone(at(kIdle));
   EXPECT_FALSE(liveness_.overdue(at(9 * kIdle), true)) << "judge_alone() decides then";
 }
