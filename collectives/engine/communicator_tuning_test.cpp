@@ -4,10 +4,13 @@
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/json.h"
 #include "base/temporary_folder.h"
+#include "collectives/rendezvous/store_limits.h"
 #include "collectives/schedule/tuning_table.h"
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -68,6 +71,31 @@ class TunedCommunicator : public testing::Test {
   std::mutex mutex_;
   std::vector<std::string> warnings_;
 };
+
+// The store's limit on keys is reckoned by it.
+TEST_F(TunedCommunicator, ARankPutsAsManyKeysIntoTheStoreAsItsLimitAllowsFor) {
+  write(unusual_table({{{1, 1}, {1, 1}}, false}).encode());
+  constexpr std::size_t kRanks = 4;
+  std::mutex mutex;
+  std::array<std::set<std::string, std::less<>>, kRanks> keys;
+  std::array<StoreHooks, kRanks> hooks;
+  expect_fine(run_ranks(
+      "AABB", [](Communicator& all) { EXPECT_EQ(all.size(), static_cast<int>(kRanks)); },
+      [&](Options& options) {
+        tuned()(options);
+        options.routing = Routing::kShared;
+        const auto rank = static_cast<std::size_t>(options.identity.rank);
+        hooks[rank].before_put = [&, rank](std::string_view key) {
+          const std::lock_guard lock(mutex);
+          keys[rank].emplace(key);
+        };
+        options.store = std::make_shared<HookedStore>(
+            store_at("127.0.0.1", options.identity.port, kTestSecret), hooks[rank]);
+      }));
+  EXPECT_LE(keys[0].size(), kMostKeysPerRank);  // it does not say what it has read, and gives the table
+  for (std::size_t rank = 1; rank < kRanks; ++rank)
+    EXPECT_EQ(keys[rank].size(), kMostKeysPerRank) << fmt::format("{}", fmt::join(keys[rank], " "));
+}
 
 TEST_F(TunedCommunicator, ATableChangesTheAlgorithmOnAllRanks) {
   write(unusual_table({{{1, 1}, {1, 1}}, false}).encode());

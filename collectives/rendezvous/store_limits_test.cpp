@@ -5,11 +5,14 @@
 
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/sanitizer.h"
+#include "base/units.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/store_client.h"
 
@@ -220,13 +223,48 @@ TEST(StoreOfAJob, ServesAFewHundredRanksAndTheirWatches) {
   EXPECT_EQ(warnings, 0);
 }
 
-// The figures of store_limits.h, for 4,096 ranks.
-constexpr std::size_t kRanksOfALargeJob = 4'096;
 constexpr StoreLimits kDefaults;
-static_assert(kDefaults.clients >= kRanksOfALargeJob * (7 + 1), "seven communicators, and one being made");
-static_assert(kDefaults.keys >= kRanksOfALargeJob * 4 * 256, "256 communicators");
-static_assert(kDefaults.bytes >= kRanksOfALargeJob * (1024 + 3 * 256) * 100, "records of 100 communicators");
+constexpr std::size_t kBytesPerRank = 1024 + (kMostKeysPerRank - 1) * 256;
+static_assert(kDefaults.bytes >= kRanksOfALargeJob * kBytesPerRank * 100, "records of 100 communicators");
 static_assert(kDefaults.bytes >= kRanksOfALargeJob * 200 * 1024, "a tool's value of every rank");
+
+/// "32,768"
+std::string grouped(std::size_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+TEST(StoreLimits, AreAsDocumented) {
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/transports.md");
+  std::vector<std::string> rows;
+  bool here = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) here = line == "## The store";
+    if (here && line.starts_with("|") && line.find('`') != std::string::npos) rows.push_back(line);
+  }
+  const auto in_seconds = [](Duration time) { return time / seconds(1); };
+  const auto unauthenticated = fmt::format("{}, for {} s each", grouped(kDefaults.unauthenticated),
+                                           in_seconds(kDefaults.handshake_patience));
+  const std::vector<std::array<std::string, 3>> limits = {
+      {grouped(kDefaults.clients), "StoreLimits::clients",
+       fmt::format("{} communicators", kDefaults.clients / kRanksOfALargeJob - 1)},
+      {unauthenticated, "StoreLimits::unauthenticated", ""},
+      {grouped(kDefaults.keys), "StoreLimits::keys",
+       fmt::format("{} per rank and communicator at most: {} communicators", kMostKeysPerRank,
+                   kDefaults.keys / (kRanksOfALargeJob * kMostKeysPerRank))},
+      {format_size(kDefaults.bytes), "StoreLimits::bytes", ""},
+      {format_size(store::kMaxKey), "store::kMaxKey", ""},
+      {format_size(store::kMaxValue), "store::kMaxValue", ""},
+      {fmt::format("{} s", in_seconds(kDefaults.patience)), "StoreLimits::patience", ""}};
+  ASSERT_EQ(rows.size(), limits.size());
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const auto& [value, where, room] = limits[i];
+    EXPECT_NE(rows[i].find(fmt::format("| {} | `{}` |", value, where)), std::string::npos)
+        << rows[i] << " has to say " << value << " and " << where;
+    EXPECT_TRUE(rows[i].ends_with(room + " |")) << rows[i] << " has to end with " << room;
+  }
+}
 
 }  // namespace
 }  // namespace tombolo::collectives

@@ -15,6 +15,8 @@ struct StoreHooks {
   std::function<void()> before_connect = [] {};
   /// Before a key is set.
   std::function<void(std::string_view key)> before_set = [](std::string_view) {};
+  /// Before a key is put there in any way, of which one is to set it.
+  std::function<void(std::string_view key)> before_put = [](std::string_view) {};
   /// Before a look whether a key is there.
   std::function<void(std::string_view key)> before_try_get = [](std::string_view) {};
   /// Before a look whether another rank has given up, which a rank takes once it has found nothing to do.
@@ -37,6 +39,7 @@ class HookedStore final : public StoreAccess {
   }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline deadline) const override {
+    if (!presence.empty()) hooks_.before_put(presence);
     return std::make_unique<Watch>(store_->watch(key, presence, deadline), hooks_);
   }
 
@@ -47,6 +50,7 @@ class HookedStore final : public StoreAccess {
 
     void set(std::string_view key, std::span<const std::byte> value) override {
       hooks_.before_set(key);
+      hooks_.before_put(key);
       store_->set(key, value);
     }
     std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
@@ -57,9 +61,13 @@ class HookedStore final : public StoreAccess {
       return store_->try_get(key);
     }
     std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {
+      hooks_.before_put(key);
       return store_->claim(key, value);
     }
-    std::int64_t add(std::string_view key, std::int64_t by) override { return store_->add(key, by); }
+    std::int64_t add(std::string_view key, std::int64_t by) override {
+      hooks_.before_put(key);
+      return store_->add(key, by);
+    }
 
    private:
     std::unique_ptr<Store> store_;

@@ -33,7 +33,7 @@ std::string with_prefix(std::uint64_t data_bytes, std::string_view description) 
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto rest = fuzz::enlarged(data, size);
-  const std::string_view text = fuzz::text_of(rest.data(), rest.size());
+  const std::string text = fuzz::grown(rest.data(), rest.size());
   std::string head(text);
   if (size > 0 && data[0] % 4 < 2) {
     // The head says how many bytes its pieces take; a description that is right up to there says it itself.

@@ -10,7 +10,7 @@ using namespace tombolo;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   topology::ClusterFile file;
   try {
-    file = topology::ClusterFile::parse(JsonDocument::parse(fuzz::text_of(data, size), "input"));
+    file = topology::ClusterFile::parse(JsonDocument::parse(fuzz::grown(data, size), "input"));
   } catch (const Error& error) {
     FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
     return 0;

@@ -10,7 +10,7 @@ using namespace tombolo::emulation;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto rest = fuzz::enlarged(data, size);
-  const std::string_view text = fuzz::text_of(rest.data(), rest.size());
+  const std::string text = fuzz::grown(rest.data(), rest.size());
   Spec spec;
   try {
     if (data[0] % 4 < 2) {

@@ -7,9 +7,10 @@ using namespace tombolo;
 using namespace tombolo::probe;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text = fuzz::grown(data, size);
   EndpointList list;
   try {
-    list = decode_endpoints(fuzz::text_of(data, size));
+    list = decode_endpoints(text);
   } catch (const Error& error) {
     FUZZ_CHECK(error.cause() == Cause::kRemote);
     return 0;

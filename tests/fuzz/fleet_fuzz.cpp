@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const topology::Library library = topology::Library::load();
   topology::ClusterFile file;
   try {
-    file = topology::expand_fleet(JsonDocument::parse(fuzz::text_of(data, size), "input"), library);
+    file = topology::expand_fleet(JsonDocument::parse(fuzz::grown(data, size), "input"), library);
   } catch (const Error& error) {
     FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
     return 0;

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::size_t kHosts = 4;
   std::string once;
   try {
-    const std::string text(fuzz::text_of(data, size));
+    const std::string text = fuzz::grown(data, size);
     const Islands islands = Islands::decode(text, kHosts, "fuzz");
     FUZZ_CHECK(islands.of_host.size() == kHosts);
     for (const int island : islands.of_host) FUZZ_CHECK(island >= 0 && island < islands.count);

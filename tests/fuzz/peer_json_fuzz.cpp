@@ -31,7 +31,7 @@ void visit(const JsonCursor& at, const See& see) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = fuzz::enlarged(data, size);
-  const std::string_view text = fuzz::text_of(bytes.data(), bytes.size());
+  const std::string text = fuzz::grown(bytes.data(), bytes.size());
   Json read;
   try {
     read = parse_peer_json(text, "a peer's text");

@@ -56,7 +56,7 @@ void read(unsigned which, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   try {
-    read(data[0] % 7, fuzz::text_of(data + 1, size - 1));
+    read(data[0] % 7, fuzz::grown(data + 1, size - 1));
   } catch (const Error& error) {
     FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
   }

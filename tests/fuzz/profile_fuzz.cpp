@@ -26,7 +26,7 @@ void read_and_write(const std::string& text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(fuzz::text_of(data, size));
+  const std::string text = fuzz::grown(data, size);
   read_and_write<planner::Profile>(text);
   read_and_write<planner::MeasuredRun>(text);
   return 0;

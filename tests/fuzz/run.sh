@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets (clang, preset asan) and runs each:  tests/fuzz/run.sh [seconds for each target] [target...]
+# heap_limit.cpp says how much memory an input may take.
 # First every input of its corpus, then new ones. What fails is left in build-asan/failures/; mend the product, and add
 # the input to tests/fuzz/corpus/<target>/ under a name that says what it showed.
 # tests/fuzz/run.sh seeds   writes the seeds again, after a change of format.

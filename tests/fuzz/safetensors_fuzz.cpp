@@ -9,12 +9,12 @@ using namespace tombolo;
 using namespace tombolo::trainer;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text = fuzz::text_of(data, size);
+  const std::string text = fuzz::grown(data, size);
   constexpr std::uint64_t kDataBytes = 4096;
-  const std::uint64_t file_bytes = kSafetensorsPrefix + size + kDataBytes;
+  const std::uint64_t file_bytes = kSafetensorsPrefix + text.size() + kDataBytes;
   try {
     for (const auto& [name, tensor] : parse_safetensors(text, file_bytes, "input")) {
-      FUZZ_CHECK(tensor.begin >= kSafetensorsPrefix + size && tensor.bytes <= kDataBytes);
+      FUZZ_CHECK(tensor.begin >= kSafetensorsPrefix + text.size() && tensor.bytes <= kDataBytes);
       FUZZ_CHECK(tensor.begin + tensor.bytes <= file_bytes);
       if (tensor.type) FUZZ_CHECK(tensor.elements() * value_bytes(*tensor.type) == tensor.bytes);
     }

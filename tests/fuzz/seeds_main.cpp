@@ -1,4 +1,5 @@
 // Writes corpus/<target>/seed_* from real messages:  fuzz_seeds FOLDER.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/comms/handle.h"
 #include "probe/measure/endpoint_list.h"
+#include "tests/fuzz/fuzz.h"
 #include "trainer/checkpoint/shard.h"
 #include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
@@ -49,6 +51,53 @@ transport::Endpoint endpoint() {
 
 void text(const std::string& target, const std::string& name, std::string_view what) {
   put(target, name, std::as_bytes(std::span(what)));
+}
+
+/// As text(), of a document with a part that grown() repeats: what stands between two of '~', with '#' for
+/// the repetition's number. By the first byte of an input some targets select what they read.
+void repeated(const std::string& target, std::string what, int first = -1) {
+  std::replace(what.begin(), what.end(), '~', fuzz::kMark);
+  std::replace(what.begin(), what.end(), '#', fuzz::kNumber);
+  put(target, "many", std::as_bytes(std::span(what)), first);
+}
+
+/// Whole documents of 64 KiB, of everything that may be large in reality.
+void put_large() {
+  repeated("cluster_file", R"({"tombolo_cluster": 1, "hosts": [
+ {"name": "h", "cluster": "A", "devices": [{"kind": "cpu", "name": "cpu", "memory_bytes": 1e9}],
+  "nics": [{"name": "eth0", "kind": "tcp", "addresses": ["10.0.0.1"]}]}~,
+ {"name": "h#", "cluster": "A", "devices": [{"kind": "cpu", "name": "cpu", "memory_bytes": 1e9}],
+  "nics": [{"name": "eth0", "kind": "tcp", "addresses": ["10.0.0.1"]}]}~]})");
+  repeated("fleet", R"({"tombolo_fleet": 1, "clusters": [
+ {"name": "A", "hosts": 1, "devices": {"name": "A100-80G"}, "nics": [{"name": "Ethernet 25G"}]}~,
+ {"name": "A#x", "hosts": 1, "devices": {"name": "A100-80G"}, "nics": [{"name": "Ethernet 25G"}]}~],
+ "between": []})");
+  repeated("plan", R"({"tombolo_plan": 1, "routing": "per-peer",
+ "model": {"name": "small", "layers": 8, "hidden": 128, "heads": 4, "context": 128, "vocabulary": 256, "bytes_per_value": 4},
+ "job": {"global_batch": 32, "micro_batch": 2, "pipeline": 1, "data": 1}, "stages": [{"first_layer": 0, "layers": 8}],
+ "ranks": [{"host": "a", "device": 0, "stage": 0, "replica": 0}],
+ "groups": [{"kind": "data", "ranks": [0], "nic_kind": "tcp"}~, {"kind": "data", "ranks": [0], "nic_kind": "tcp"}~]})");
+  repeated("profile", R"({"tombolo_profile": 1, "layers": [{"kind": "k", "count": 8}],
+ "kinds": [{"name": "k", "parameters": 3145728, "replicated_parameters": 0, "output_bytes": 1048576}],
+ "overhead_bytes": 1000000000, "measurements": [
+ {"device": "H200", "kind": "k", "tensor": 1, "micro_batch": 4, "forward_seconds": 0.0036, "backward_seconds": 0.0103}~,
+ {"device": "d#", "kind": "k", "tensor": 1, "micro_batch": 4, "forward_seconds": 0.0036, "backward_seconds": 0.0103}~]})");
+  repeated("tuning_table",
+           R"({"tombolo_tuning": 1, "shape": {"clusters": [[2, 2], [1]], "uniform_links": false}, "rows": [
+ {"collective": "all_reduce", "from_bytes": 8, "to_bytes": 4096, "algorithm": "ring", "measured": [
+ {"bytes": 64, "algorithm": "ring", "seconds": 0.1}~, {"bytes": 64, "algorithm": "ring", "seconds": 0.1}~]}]})");
+  repeated("islands", R"({"tombolo_islands": 1, "of_host": [0, 1, 0, 1~, 1~], "inside_bytes_per_second": 1e9,
+ "between_bytes_per_second": 1e8, "between_latency_seconds": 1e-4})");
+  repeated("peer_json", R"({"first": {}~, "m#": [{"x": #}]~})", 0);
+  repeated("planner_input",
+           " iteration 20/100 | elapsed time per iteration (ms): 812.3 | global batch size: 128 |\n"
+           "~ iteration #/100 | elapsed time per iteration (ms): 812.3 | global batch size: 128 |\n~",
+           6);
+  repeated("safetensors", R"({"a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}~,
+ "a#": {"dtype": "F32", "shape": [0], "data_offsets": [24, 24]}~})");
+  repeated("tokenizer", R"({"model": {"type": "BPE", "vocab": {~"a#": #, ~"z": 100000}, "merges": []},
+ "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}})",
+           1);
 }
 
 /// A vocabulary of three tokens in each form, a model of one tensor, and a file of two tokens.
@@ -319,6 +368,7 @@ int main(int argc, char** argv) {
   put_json();
   put_nics();
   put_planner_input();
+  put_large();
   std::string pieces;
   for (int i = 0; i < 256; ++i) pieces += static_cast<char>(i * 59);
   text("message_exchange", "pieces", pieces);

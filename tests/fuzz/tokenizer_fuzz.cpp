@@ -30,7 +30,7 @@ TokenizerParts parse(unsigned form, std::string_view bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  const std::string_view bytes = fuzz::text_of(data + 1, size - 1);
+  const std::string bytes = fuzz::grown(data + 1, size - 1);
   try {
     const Tokenizer tokenizer(parse(data[0] % 4, bytes));
     TextEncoder encoder(tokenizer);

@@ -10,7 +10,7 @@ using collectives::TuningTable;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   TuningTable table;
   try {
-    table = TuningTable::decode(fuzz::text_of(data, size), "input");
+    table = TuningTable::decode(fuzz::grown(data, size), "input");
   } catch (const Error& error) {
     FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
     return 0;
