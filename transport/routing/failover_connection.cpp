@@ -32,6 +32,7 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
       label_(first->label()),
       route_(first->route()),
       description_(describe("failover", route_, options_.peer_name)),
+      texts_(description_),
       absences_(maker_.return_after),
       patience_(Deadline::after(Duration::zero(), *maker_.acceptor->local()->clock)),
       listener_(std::move(listener)),

@@ -276,11 +276,11 @@ void FailoverConnection::keep_early(std::uint64_t place, std::span<const std::by
   if (Message* message = receives_.find(sequence)) deliver_early(*message);
 }
 
-void FailoverConnection::give_up(Cause cause, const std::string& why) noexcept {
+void FailoverConnection::give_up(Cause cause, std::string_view why) noexcept {
   if (error_) return;
-  error_.emplace(cause, history_.empty() ? why : why + "; before that" + history_);
+  error_.emplace(texts_.error(cause, {why, history_.empty() ? "" : "; before that", history_}));
   state_ = *next_state(state_, FailoverEvent::kGivenUp);
-  local().log.trace("{}", error_->what());
+  trace_failure(local().log, *error_);
   attempt_.reset();
   drop_beside();
   drop_leg();
