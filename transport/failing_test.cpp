@@ -11,14 +11,8 @@
 
 #include "base/sanitizer.h"
 #include "transport/testing/pretended_rdma.h"
+#include "transport/testing/short_memory.h"
 #include "transport/testing/test_messages.h"
-
-namespace {
-
-/// Whether operator new has nothing for this thread.
-thread_local constinit bool memory_is_short = false;
-
-}  // namespace
 
 // GCC and Clang say it in two ways, and a sanitizer's own operators have to stay.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -33,7 +27,12 @@ thread_local constinit bool memory_is_short = false;
 
 // The library's other forms without an alignment call these.
 void* operator new(std::size_t size) {
-  void* memory = memory_is_short ? nullptr : std::malloc(size != 0 ? size : 1);
+  int& to_fail = tombolo::transport::test::allocations_to_fail;
+  if (to_fail > 0) {
+    --to_fail;
+    throw std::bad_alloc();
+  }
+  void* memory = std::malloc(size != 0 ? size : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -50,14 +49,6 @@ void operator delete(void* memory, std::size_t) noexcept {
 
 namespace tombolo::transport {
 namespace {
-
-class ShortMemory {
- public:
-  ShortMemory() noexcept { memory_is_short = true; }
-  ~ShortMemory() { memory_is_short = false; }
-  ShortMemory(const ShortMemory&) = delete;
-  ShortMemory& operator=(const ShortMemory&) = delete;
-};
 
 TEST(FailureTexts, AnErrorWhoseTextCannotBeMadeKeepsItsCauseAndNamesTheConnection) {
   const FailureTexts texts("tcp eth0 -> rank 3");
@@ -159,12 +150,10 @@ TEST_P(Failing, ASinkThatThrowsOnEveryLineChangesNothingOfAFailure) {
 }
 
 TEST_P(Failing, AnEndWithoutMemoryFailsAloneAndItsPeerIsTold) {
-#ifdef TOMBOLO_KEEPS_OPERATOR_NEW
-  GTEST_SKIP() << "a sanitizer's operator new always has memory";
-#endif
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's operator new always has memory";
   send_too_much([&] {
     pair_.first->progress();
-    const ShortMemory none;
+    const test::ShortMemory none;
     pair_.second->progress();
   });
   EXPECT_EQ(pair_.second->error()->cause(), Cause::kSystem);
