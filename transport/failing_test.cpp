@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 #include "base/sanitizer.h"
+#include "transport/routing/failover_connection.h"
 #include "transport/testing/pretended_rdma.h"
 #include "transport/testing/short_memory.h"
 #include "transport/testing/test_messages.h"
@@ -79,26 +82,33 @@ TEST(Guarded, WhateverIsThrownIsTold) {
   EXPECT_EQ(text, "none");
 }
 
-enum class Carried { kTcp, kShm, kRdma };
+enum class Carried { kTcp, kShm, kRdma, kFailover };
 
 /// Two ends, of which both log to one sink, which throws on every line once it is told to.
 class Failing : public testing::TestWithParam<Carried> {
  protected:
   void SetUp() override {
+    test::PretendedVerbs::instance().reset(1);
     if (GetParam() == Carried::kRdma) {
-      test::PretendedVerbs::instance().reset(1);
       fabric_ = std::make_unique<test::PretendedFabric>();
       fabric_->log = log_;
       pair_ = fabric_->connect();
     } else {
-      const bool tcp = GetParam() == Carried::kTcp;
-      RouterOptions left = test::router_options(tcp ? "left" : "both"),
-                    right = test::router_options(tcp ? "right" : "both");
-      left.policy.transports = right.policy.transports = {tcp ? "tcp" : "shm"};
-      left.log = right.log = log_;
+      const bool shm = GetParam() == Carried::kShm;
+      RouterOptions left = test::router_options(shm ? "both" : "left"),
+                    right = test::router_options(shm ? "both" : "right");
+      for (RouterOptions* one : {&left, &right}) {
+        one->log = log_;
+        if (GetParam() == Carried::kFailover)
+          one->extra_backends = {test::pretended_rdma()};
+        else
+          one->policy.transports = {shm ? "shm" : "tcp"};
+      }
       pair_ = test::connect_routers(left, right);
     }
     ASSERT_TRUE(pair_.first && pair_.second);
+    const bool fails_over = dynamic_cast<FailoverConnection*>(pair_.first.get()) != nullptr;
+    ASSERT_EQ(fails_over, GetParam() == Carried::kFailover);
   }
   /// The right end gets more than its receive takes, in calls that `turn` makes.
   template <typename Turn>
@@ -162,12 +172,14 @@ TEST_P(Failing, AnEndWithoutMemoryFailsAloneAndItsPeerIsTold) {
   test::expect_in(pair_.first->error()->what(), "the peer closed it");
 }
 
-INSTANTIATE_TEST_SUITE_P(Over, Failing, testing::Values(Carried::kTcp, Carried::kShm, Carried::kRdma),
-                         [](const auto& tested) {
-                           return tested.param == Carried::kTcp   ? "Tcp"
-                                  : tested.param == Carried::kShm ? "Shm"
-                                                                  : "Rdma";
-                         });
+std::string way_of(const testing::TestParamInfo<Carried>& tested) {
+  constexpr std::array kNames{"Tcp", "Shm", "Rdma", "Failover"};
+  return kNames[static_cast<std::size_t>(tested.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Failing,
+                         testing::Values(Carried::kTcp, Carried::kShm, Carried::kRdma, Carried::kFailover),
+                         way_of);
 
 }  // namespace
 }  // namespace tombolo::transport

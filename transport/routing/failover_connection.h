@@ -155,7 +155,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   Outcome test_flush(Flush& flush) noexcept;
   void finish_send(Message& message) noexcept;
   void finish_receive(Message& message, std::size_t bytes) noexcept;
-  void deliver_early(Message& message) noexcept;
+  void deliver_early(Message& message);
   void take_from_leg(Message& message, bool is_send) noexcept;
   bool look_due() noexcept;
   bool turn(bool moved) noexcept;
