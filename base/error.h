@@ -29,6 +29,8 @@ std::string_view cause_name(Cause cause) noexcept;
 class Error : public std::runtime_error {
  public:
   Error(Cause cause, const std::string& message) : std::runtime_error(message), cause_(cause) {}
+  /// With the text of an exception that exists, which takes no memory.
+  Error(Cause cause, const std::runtime_error& text) noexcept : std::runtime_error(text), cause_(cause) {}
   Cause cause() const noexcept { return cause_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/error.h"
 #include "transport/bytes.h"
@@ -36,16 +37,25 @@ std::string peer_closed(GoodbyeReason reason, std::uint64_t size, std::uint64_t 
   return fmt::format("the peer closed it after a failure of its own{}{}", error.empty() ? "" : ": ", error);
 }
 
-std::vector<std::byte> Goodbye::encode() const {
+void Goodbye::say(std::string_view error) noexcept {
+  try {
+    text = error.substr(0, kGoodbyeTextWidth);
+  } catch (const std::exception&) {  // the reason alone then says it
+  }
+}
+
+std::array<std::byte, Goodbye::kBytes> Goodbye::encode() const {
   const auto at = std::ranges::find(kOnChannel, reason);
   TOMBOLO_CHECK(at != kOnChannel.end(), "reason={}", static_cast<int>(reason));
-  ByteWriter writer;
-  writer.number(static_cast<std::uint8_t>(at - kOnChannel.begin() + 1));
-  for (std::uint64_t one : {sent, written, received, size, capacity}) writer.number(one);
-  writer.padded_text(text, kGoodbyeTextWidth);
-  writer.number(static_cast<std::uint8_t>(pairs.to_ulong()));
-  auto bytes = writer.take();
-  bytes.resize(kBytes);
+  std::array<std::byte, kBytes> bytes{};
+  std::byte* to = bytes.data();
+  *to++ = static_cast<std::byte>(at - kOnChannel.begin() + 1);
+  for (std::uint64_t one : {sent, written, received, size, capacity}) {
+    store_little_endian(to, one);
+    to += sizeof one;
+  }
+  std::memcpy(to, text.data(), std::min(text.size(), kGoodbyeTextWidth));
+  to[kGoodbyeTextWidth] = static_cast<std::byte>(pairs.to_ulong());
   return bytes;
 }
 

@@ -2,13 +2,13 @@
 // the message that goes over the control channel of a connection whose bytes go another way.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace tombolo::transport {
 
@@ -46,7 +46,10 @@ struct Goodbye {
   std::bitset<kMostPairs>
       pairs{};  ///< kPathFailed: the pairs of NICs that failed, in the order of the set-up
 
-  std::vector<std::byte> encode() const;
+  /// Keeps the text of an error; none where memory is short.
+  void say(std::string_view error) noexcept;
+  /// Takes no memory, so that it can be said while that is short.
+  std::array<std::byte, kBytes> encode() const;
   /// The bytes come from the wire: throws kRemote saying what is wrong.
   static Goodbye decode(std::span<const std::byte> bytes);
 };

@@ -82,7 +82,11 @@ void Acceptor::open_connection(const Nonce& connection, Side side, const std::sh
 void Acceptor::close_connection(const Nonce& connection, Side side) noexcept {
   if (is_copy()) return;
   const TimePoint now = helpers_->clock().now();
-  helpers_->registrations().close_connection(connection, side, remembered_, now, now + local()->idle_timeout);
+  try {
+    helpers_->registrations().close_connection(connection, side, remembered_, now,
+                                               now + local()->idle_timeout);
+  } catch (const std::exception&) {  // without memory it is remembered as closed for longer
+  }
 }
 
 }  // namespace tombolo::transport::bootstrap

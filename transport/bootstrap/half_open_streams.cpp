@@ -39,7 +39,9 @@ HalfOpenStreams::HalfOpenStreams(std::uint64_t process, Registrations& registrat
       refused_(refused),
       clock_(&clock),
       epoll_(kernel().epoll_create1(EPOLL_CLOEXEC)),
-      sockets_(epoll_.get()) {
+      sockets_(epoll_.get()),
+      accept_warning_(clock),
+      lost_warning_(clock) {
   if (!epoll_) fail_errno(errno, "epoll_create1");
 }
 
@@ -91,7 +93,9 @@ void HalfOpenStreams::take_new(std::uint64_t door) {
     try {
       if (!take_one(door, *from)) return;
     } catch (const std::exception& error) {
-      from->log().warning("dropped a connection to NIC {} ({}): {}", from->nic, from->address, error.what());
+      // Whoever connects while memory is short causes this line.
+      lost_warning_.write(from->log(), "dropped a connection to NIC {} ({}): {}", from->nic, from->address,
+                          error.what());
     }
   }
 }
@@ -108,8 +112,9 @@ bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) 
     if (error == EAGAIN || error == EWOULDBLOCK) return false;
     if (std::exchange(accept_error_, error) != error) {
       // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
-      from.log().warning("accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address,
-                         errno_text(error), error);
+      // Strangers who take the last one again and again make it come and go.
+      accept_warning_.write(from.log(), "accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address,
+                            errno_text(error), error);
     }
     sockets_.pause(clock_->now() + kAcceptPause);
     return false;

@@ -112,7 +112,8 @@ class HalfOpenStreams {
   std::uint64_t next_key_ = 0;
   ListeningSockets sockets_;
   std::map<std::uint64_t, HalfOpen> half_open_;  // by age
-  int accept_error_ = 0;                         // the last one that was logged
+  int accept_error_ = 0;                         // the last one that was to be logged
+  LimitedWarning accept_warning_, lost_warning_;
   std::map<HalfOpen::State, LimitedWarning> drop_warnings_;
   bool refused_some_ = false;  // since the last call of progress()
 };

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "transport/bootstrap/way.h"
 #include "transport/sockets/socket.h"
 #include "transport/testing/forwarding_kernel.h"
+#include "transport/testing/short_memory.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::bootstrap {
@@ -24,6 +26,10 @@ class ShortKernel final : public test::ForwardingKernel {
   int accept4(int socket, sockaddr* address, socklen_t* length, int flags) noexcept override {
     if (accept_error != 0) {
       errno = accept_error;
+      return -1;
+    }
+    if (accepted >= most) {
+      errno = EAGAIN;
       return -1;
     }
     const int got = ForwardingKernel::accept4(socket, address, length, flags);
@@ -49,7 +55,7 @@ class ShortKernel final : public test::ForwardingKernel {
     if (got > 0 && (flags & MSG_PEEK) == 0) received += static_cast<std::size_t>(got);
     return got;
   }
-  std::atomic<int> accepted{0}, accept_error{0}, watch_error{0}, random_error{0};
+  std::atomic<int> accepted{0}, most{INT_MAX}, accept_error{0}, watch_error{0}, random_error{0};
   std::atomic<std::size_t> received{0};
 };
 
@@ -167,6 +173,44 @@ TEST_F(HalfOpen, AcceptingGoesOnAfterAPauseAlsoWhereTheKernelCannotWatchAtFirst)
   streams_.progress();
   EXPECT_EQ(kernel_.accepted, 1);
   EXPECT_EQ(log_.count("accept on NIC lo (127.0.0.1) failed"), 4u) << log_.text();
+}
+
+TEST_F(HalfOpen, DescriptorsThatComeAndGoDoNotFillTheLog) {
+  const std::string line = "accept on NIC lo (127.0.0.1) failed";
+  const auto waiting = strangers(20);
+  const auto let_in = [&](int how_many) {
+    for (int i = 0; i < how_many; ++i) {
+      kernel_.accept_error = EMFILE;
+      clock_.advance(std::chrono::milliseconds(200));
+      streams_.progress();
+      kernel_.accept_error = 0;
+      kernel_.most = kernel_.accepted + 1;
+      clock_.advance(std::chrono::milliseconds(200));
+      streams_.progress();
+    }
+  };
+  let_in(19);
+  EXPECT_EQ(kernel_.accepted, 19);
+  EXPECT_EQ(log_.count(line), 5u) << log_.text();
+  clock_.advance(std::chrono::seconds(10));
+  let_in(1);
+  EXPECT_EQ(log_.count(line), 6u) << log_.text();
+  EXPECT_EQ(log_.count("(14 more warnings like this one were left out before it)"), 1u) << log_.text();
+}
+
+TEST_F(HalfOpen, StrangersWhoComeWhileMemoryIsShortDoNotFillTheLog) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's operator new always has memory";
+  for (int i = 0; i < 20; ++i) {
+    const auto one = strangers(1);
+    for (const auto deadline = test::soon(); kernel_.accepted == i && !deadline.passed();) {
+      const test::ShortMemory once(1);
+      streams_.progress();
+    }
+    char byte = 0;
+    EXPECT_LE(recv(one[0].get(), &byte, 1, 0), 0) << "it is closed";
+  }
+  EXPECT_EQ(kernel_.accepted, 20);
+  EXPECT_EQ(log_.count("dropped a connection to NIC lo (127.0.0.1): std::bad_alloc"), 5u) << log_.text();
 }
 
 TEST_F(HalfOpen, WhatAStreamThrowsEndsItAlone) {

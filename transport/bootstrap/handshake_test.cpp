@@ -164,6 +164,43 @@ TEST_F(Handshake, AnotherVersionIsToldOurs) {
   expect_dropped("it speaks protocol version 99, this build 6 and no other");
 }
 
+/// A hello as version 5 said it: it named no process, and ended with the NIC.
+std::vector<std::byte> hello_of_version_5(const Hello& hello) {
+  constexpr std::uint16_t kVersion = 5, kBytes = 192;
+  ByteWriter writer;
+  writer.raw(std::as_bytes(std::span(std::string_view("TMBO"))));
+  writer.number(kVersion);
+  writer.number(kBytes);
+  writer.raw(hello.connection);
+  writer.raw(hello.nonce);
+  writer.number(hello.stream);
+  writer.number(hello.streams);
+  writer.number(hello.label);
+  for (const auto one : {static_cast<std::uint8_t>(hello.kind), std::uint8_t{0}, std::uint8_t{0}})
+    writer.number(one);
+  writer.number(hello.patience_ms);
+  writer.number(static_cast<std::uint8_t>(hello.purpose));
+  for (const std::uint32_t one : {hello.listener, hello.epoch, hello.cluster}) writer.number(one);
+  writer.number(hello.reply_port);
+  writer.padded_text(hello.host, 64);
+  writer.padded_text(hello.nic, 32);
+  auto bytes = writer.take();
+  bytes.resize(kBytes);
+  return bytes;
+}
+
+TEST_F(Handshake, ThePreviousVersionIsTurnedAwayInWordsThatItReadsToo) {
+  auto socket = stranger();
+  say(socket, hello_of_version_5(hello()));
+  // It reads the first eight bytes, and the status behind them, which no version has moved.
+  const auto answer = hear(socket, Preamble::kBytes + 1);
+  const auto preamble = Preamble::decode(std::span(answer).first<Preamble::kBytes>());
+  ASSERT_TRUE(preamble);
+  EXPECT_EQ(preamble->version, kProtocolVersion);
+  EXPECT_EQ(answer.back(), static_cast<std::byte>(HandshakeStatus::kOtherVersion));
+  expect_dropped("it speaks protocol version 5, this build 6 and no other; use one version on every host");
+}
+
 TEST_F(Handshake, ImpossibleValuesAreRefused) {
   auto socket = stranger();
   Hello wrong = hello();

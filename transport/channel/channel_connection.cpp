@@ -14,9 +14,10 @@ constexpr int kStalledFactor = 10;
 ChannelConnection::ChannelConnection(ControlChannel channel, std::string_view carrier)
     : channel_(std::move(channel)),
       description_(describe(carrier, channel_.route, channel_.peer_name)),
+      texts_(description_),
       meter_(channel_.meters, {channel_.route, channel_.label, channel_.peer_name}) {}
 
-std::string ChannelConnection::stalled() noexcept {
+std::string ChannelConnection::stalled() {
   const TimePoint time = now();
   stalls_.quiet(*meter_, time, !outgoing_.empty(), !incoming_.empty());
   if (moved_ || outgoing_.empty()) {
@@ -31,8 +32,8 @@ std::string ChannelConnection::stalled() noexcept {
 
 void ChannelConnection::set_error(Cause cause, std::string_view what) noexcept {
   if (error_) return;
-  error_.emplace(cause, fmt::format("{}: {}", description_, what));
-  channel_.log.trace("{}", error_->what());
+  error_.emplace(texts_.error(cause, {description_, ": ", what}));
+  trace_failure(channel_.log, *error_);
 }
 
 void ChannelConnection::fall_asleep() const noexcept {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "transport/channel/control_channel.h"
+#include "transport/failing.h"
 #include "transport/observe/meters.h"
 #include "transport/request_pool.h"
 
@@ -77,7 +78,7 @@ class ChannelConnection : public HostMemoryConnection {
   /// How many rounds since something moved, counted anew after kTurnsToLook.
   unsigned idle_turns() const noexcept { return idle_turns_; }
   /// Why the connection is to fail; empty while the peer takes what is sent.
-  std::string stalled() noexcept;
+  std::string stalled();
 
   /// Sets the connection's error. Only the first call counts.
   void set_error(Cause cause, std::string_view what) noexcept;
@@ -99,6 +100,7 @@ class ChannelConnection : public HostMemoryConnection {
 
   ControlChannel channel_;
   std::string description_;
+  FailureTexts texts_;
   Requests requests_;
   Window outgoing_, incoming_;
   Metering meter_;

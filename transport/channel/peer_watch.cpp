@@ -15,7 +15,7 @@ constexpr Duration kDrainTime = std::chrono::seconds(2);
 
 }  // namespace
 
-std::string PeerWatch::look() noexcept {
+std::string PeerWatch::look() {
   while (!closing()) {
     const ssize_t got =
         kernel().recv(socket_, word_.data() + word_bytes_, word_.size() - word_bytes_, MSG_DONTWAIT);

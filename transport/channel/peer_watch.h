@@ -20,7 +20,7 @@ class PeerWatch {
   PeerWatch(int socket, const Clock* clock) noexcept : socket_(socket), clock_(clock) {}
 
   /// Reads what has come, which takes a system call. Returns what is wrong with it, or an empty text.
-  std::string look() noexcept;
+  std::string look();
   /// Whether the peer is gone. What it sent before may still be on its way.
   bool closing() const noexcept { return goodbye_.has_value() || ended_; }
   const std::optional<Goodbye>& goodbye() const noexcept { return goodbye_; }

@@ -87,7 +87,7 @@ class Meters {
  private:
   friend class Metering;
   std::shared_ptr<ConnectionMeter> add(MeterSubject subject);
-  void remove(const ConnectionMeter& meter);
+  void remove(const ConnectionMeter& meter) noexcept;
   void sum_up(const ConnectionReading& reading, bool live, std::map<TotalsKey, Totals>& totals) const;
 
   std::atomic<Tracer*> tracer_{nullptr};

@@ -112,16 +112,19 @@ Request* RdmaConnection::post_flush(std::span<const std::byte> data, Memory* mem
     fail_with(Cause::kInvalidUsage, "flush a buffer that is not within the memory registered for it");
     return nullptr;
   }
-  Request* flush = flusher->post(data.data() + data.size() - 1, *registered);
-  if (flush == nullptr && flusher->problem().empty()) {
-    fail_with(Cause::kSystem, "too many flushes are under way");
-  } else if (flush == nullptr) {
-    fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
-  }
+  Request* flush = nullptr;
+  guarded([&] {
+    flush = flusher->post(data.data() + data.size() - 1, *registered);
+    if (flush == nullptr && flusher->problem().empty()) {
+      fail_with(Cause::kSystem, "too many flushes are under way");
+    } else if (flush == nullptr) {
+      fail_path(Cause::kSystem, flusher->problem(), flusher->problem_at());
+    }
+  });
   return flush;
 }
 
-bool RdmaConnection::poll_flushes() noexcept {
+bool RdmaConnection::poll_flushes() {
   Flusher* flusher = flushes_.load(std::memory_order_acquire);
   if (flusher == nullptr || flusher->idle()) return false;
   const bool moved = flusher->poll();
@@ -129,7 +132,7 @@ bool RdmaConnection::poll_flushes() noexcept {
   return moved;
 }
 
-bool RdmaConnection::advance_one_sided() noexcept {
+bool RdmaConnection::advance_one_sided() {
   const bool moved = one_sided_.advance();
   if (!one_sided_.problem().empty()) fail_path(Cause::kSystem, one_sided_.problem(), one_sided_.problem_at());
   return moved;
@@ -152,6 +155,12 @@ Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
 
 bool RdmaConnection::progress() noexcept {
   if (error_) return false;
+  bool moved = true;
+  guarded([&] { moved = advance(); });
+  return moved;
+}
+
+bool RdmaConnection::advance() {
   if (wake_up()) {
     for (auto& nic_pair : agreed_.nic_pairs) nic_pair->disarm();
     look_at_devices();
@@ -176,7 +185,7 @@ bool RdmaConnection::progress() noexcept {
   return moved;
 }
 
-bool RdmaConnection::poll_all() noexcept {
+bool RdmaConnection::poll_all() {
   bool moved = !early_.empty();
   // What is left when the connection fails is for fence().
   std::size_t looked_at = 0;
@@ -205,7 +214,7 @@ bool RdmaConnection::poll_all() noexcept {
   return moved;
 }
 
-void RdmaConnection::handle(const ibv_wc& completion) noexcept {
+void RdmaConnection::handle(const ibv_wc& completion) {
   const WorkId work = WorkId::unpack(completion.wr_id);
   if (agreed_.queue_pairs[work.queue_pair]->pair == nullptr) return;  // left over from a destroyed one
   if (completion.status != IBV_WC_SUCCESS) return broken(completion);
@@ -236,12 +245,12 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
   }
 }
 
-void RdmaConnection::look_at_channel() noexcept {
+void RdmaConnection::look_at_channel() {
   if (const std::string nonsense = peer_.look(); !nonsense.empty()) malformed(nonsense);
 }
 
 /// Closes once everything that the peer sent before its end has been delivered.
-void RdmaConnection::close_when_drained() noexcept {
+void RdmaConnection::close_when_drained() {
   const auto& goodbye = peer_.goodbye();
   if (goodbye && goodbye->reason == GoodbyeReason::kPathFailed) {
     failed_pairs_ |= goodbye->pairs;
@@ -277,8 +286,7 @@ Goodbye RdmaConnection::goodbye_for(GoodbyeReason reason, std::uint64_t size,
   return {reason, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
 }
 
-void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
-                                    std::uint64_t capacity) noexcept {
+void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) {
   fail_with(Cause::kRemote,
             fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes", sequence,
                         size, capacity),
@@ -287,7 +295,7 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
 
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
   Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
-  goodbye.text = what;
+  goodbye.say(what);
   fail_with(cause, what, goodbye);
 }
 
@@ -318,7 +326,7 @@ void RdmaConnection::end_payload() noexcept {
 /// Registers a buffer that the user did not register, for this operation only. A registration that is kept
 /// for later could reach memory that was unmapped meanwhile.
 bool RdmaConnection::register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory,
-                                  Access access, Registrations& own) noexcept {
+                                  Access access, Registrations& own) {
   try {
     if (memory != nullptr) {
       if (memory->covers(data, size)) return true;

@@ -87,66 +87,72 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
     std::uint32_t parts = 0, seen = 0;
   };
 
+  /// Runs the work of one call. What it throws fails this connection.
+  template <typename Work>
+  void guarded(const Work& work) noexcept {
+    transport::guarded(work, [this](Cause cause, std::string_view what) noexcept { fail_with(cause, what); });
+  }
+
   // connection.cpp
+  bool advance();
   QueuePair& control() noexcept { return *agreed_.queue_pairs[0]; }
   bool closing() const noexcept { return peer_.closing(); }
-  bool poll_all() noexcept;
+  bool poll_all();
   void prepare_for_gpu_memory(std::size_t bytes);
-  bool poll_flushes() noexcept;
-  bool advance_one_sided() noexcept;
-  void handle(const ibv_wc& completion) noexcept;
-  void look_at_channel() noexcept;
-  void close_when_drained() noexcept;
+  bool poll_flushes();
+  bool advance_one_sided();
+  void handle(const ibv_wc& completion);
+  void look_at_channel();
+  void close_when_drained();
   void finish_received(std::uint64_t end) noexcept;
   Goodbye goodbye_for(GoodbyeReason reason, std::uint64_t size = 0,
                       std::uint64_t capacity = 0) const noexcept;
   void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
-  void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
+  void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity);
   void end_payload() noexcept;
   bool register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory, Access access,
-                    Registrations& own) noexcept;
+                    Registrations& own);
   void deregister(Registrations& own) noexcept;
   const Registrations& registrations_of(const RdmaMemory* memory, const Registrations& own) const noexcept {
     return memory != nullptr ? memory->registrations() : own;
   }
 
   // failures.cpp
-  void broken(const ibv_wc& completion) noexcept;
-  void look_at_devices() noexcept;
+  void broken(const ibv_wc& completion);
+  void look_at_devices();
 
   // fence.cpp
   void fail_path(Cause cause, std::string_view what, std::size_t nic_pair) noexcept;
   void leave_path(Cause cause, std::string_view what) noexcept;
   bool failed(std::size_t nic_pair) const noexcept;
-  void drain() noexcept;
-  bool note_drained(const ibv_wc& completion) noexcept;
+  void drain();
+  bool note_drained(const ibv_wc& completion);
 
   // sender.cpp
-  bool send_all() noexcept;
-  bool send_small(std::uint64_t sequence, PostedRequest& request) noexcept;
-  bool send_large(std::uint64_t sequence, PostedRequest& request) noexcept;
-  bool send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out,
-                 const Advert& advert) noexcept;
-  bool post_slot(Header header, std::span<const std::byte> payload) noexcept;
+  bool send_all();
+  bool send_small(std::uint64_t sequence, PostedRequest& request);
+  bool send_large(std::uint64_t sequence, PostedRequest& request);
+  bool send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out, const Advert& advert);
+  bool post_slot(Header header, std::span<const std::byte> payload);
   bool may_say(bool urgent) const noexcept {
     return !free_slots_.empty() && words_.left() > (urgent ? 0U : 1U);
   }
-  bool report() noexcept;
+  bool report();
   void piece_done(std::uint32_t at) noexcept;
   void slot_sent(std::uint32_t slot) noexcept;
 
   // receiver.cpp
-  bool tell_receives() noexcept;
-  void slot_arrived(std::uint32_t slot, std::uint32_t bytes) noexcept;
-  void small_arrived(std::uint32_t slot, const Header& header) noexcept;
-  void deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot,
-               std::uint64_t size) noexcept;
-  void receives_told(std::span<const std::byte> payload, std::uint32_t count) noexcept;
-  void large_announced(std::uint64_t sequence, std::uint64_t size) noexcept;
-  void part_arrived(std::size_t queue_pair, std::uint32_t mark, std::uint32_t bytes) noexcept;
-  void repost(std::uint32_t slot) noexcept;
-  void malformed(std::string_view what) noexcept;
+  void begin_receive(std::uint64_t sequence, PostedRequest& request);
+  bool tell_receives();
+  void slot_arrived(std::uint32_t slot, std::uint32_t bytes);
+  void small_arrived(std::uint32_t slot, const Header& header);
+  void deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot, std::uint64_t size);
+  void receives_told(std::span<const std::byte> payload, std::uint32_t count);
+  void large_announced(std::uint64_t sequence, std::uint64_t size);
+  void part_arrived(std::size_t queue_pair, std::uint32_t mark, std::uint32_t bytes);
+  void repost(std::uint32_t slot);
+  void malformed(std::string_view what);
 
   Agreed agreed_;
   channel::PeerWatch peer_;

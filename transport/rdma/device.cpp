@@ -165,6 +165,16 @@ void Device::look() noexcept {
   std::lock_guard guard(lock_);
   ibv_async_event event{};
   while (verbs_->get_async_event(context_, &event) == 0) {
+    note(event);
+    // A queue pair cannot be destroyed before its events are acknowledged.
+    verbs_->ack_async_event(&event);
+  }
+}
+
+/// What it cannot put into words for a lack of memory, or because the log's sink throws, is left out: a NIC
+/// that lost its port also says so when it has tried in vain.
+void Device::note(const ibv_async_event& event) noexcept {
+  try {
     const char* what = verbs_->event_type_str(event.event_type);
     switch (event.event_type) {
       case IBV_EVENT_QP_FATAL:
@@ -188,7 +198,7 @@ void Device::look() noexcept {
         break;
     }
     log_.trace("RDMA device {}: event: {}", name_, what);
-    verbs_->ack_async_event(&event);
+  } catch (...) {
   }
 }
 

@@ -74,6 +74,8 @@ class Device {
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
  private:
+  void note(const ibv_async_event& event) noexcept;
+
   std::shared_ptr<const Verbs> verbs_;
   std::string name_;
   Log log_;

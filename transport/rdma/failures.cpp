@@ -8,7 +8,7 @@ namespace tombolo::transport::rdma {
 
 /// A queue pair cannot be used any more. The reason may have been given by the peer over the control channel,
 /// or by the device in an event.
-void RdmaConnection::broken(const ibv_wc& completion) noexcept {
+void RdmaConnection::broken(const ibv_wc& completion) {
   look_at_devices();
   if (error_) return;
   look_at_channel();
@@ -51,7 +51,7 @@ void RdmaConnection::broken(const ibv_wc& completion) noexcept {
     fail_with(remote ? Cause::kRemote : Cause::kSystem, what);
 }
 
-void RdmaConnection::look_at_devices() noexcept {
+void RdmaConnection::look_at_devices() {
   for (std::size_t i = 0; i < agreed_.nic_pairs.size(); ++i) {
     const auto& nic_pair = agreed_.nic_pairs[i];
     nic_pair->device().look();

@@ -45,7 +45,7 @@ void RdmaConnection::leave_path(Cause cause, std::string_view what) noexcept {
   path_failed_ = route().resumable && (!gpu_memory || gpu_memory_moves_);
   Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
   for (std::size_t i = 0; path_failed_ && i < agreed_.nic_pairs.size(); ++i) goodbye.pairs[i] = failed(i);
-  goodbye.text = what;
+  goodbye.say(what);
   fail_with(cause, what, goodbye);
 }
 
@@ -57,22 +57,25 @@ void RdmaConnection::fence(const Take& early, const Take& /*unsure*/) noexcept {
   if (fence_ != Fence::kOpen) return;
   leave_path(Cause::kAborted, "its messages go on over another way");
   fence_ = Fence::kDraining;
-  drain();
+  guarded([&] { drain(); });
   fence_ = Fence::kFenced;
   end_payload();
   agreed_.nic_pairs[0]->destroy(control());
-  // In order: the slots of those without a receive follow one another.
-  for (std::uint64_t sequence = incoming_.posted(); sequence < incoming_.posted() + kEagerSlots; ++sequence) {
-    const Held& held = held_[sequence % kEagerSlots];
-    if (held.sequence != sequence) continue;
-    const Slot& slot = agreed_.areas->closed.received[held.slot];
-    early(sequence, std::span(slot).subspan(kHeaderBytes, static_cast<std::size_t>(held.size)));
-  }
+  guarded([&] {
+    // In order: the slots of those without a receive follow one another.
+    for (std::uint64_t sequence = incoming_.posted(); sequence < incoming_.posted() + kEagerSlots;
+         ++sequence) {
+      const Held& held = held_[sequence % kEagerSlots];
+      if (held.sequence != sequence) continue;
+      const Slot& slot = agreed_.areas->closed.received[held.slot];
+      early(sequence, std::span(slot).subspan(kHeaderBytes, static_cast<std::size_t>(held.size)));
+    }
+  });
 }
 
 /// Stops the queue pairs, and takes all completions up to the first flushed receive of each: those before it
 /// are all that its NIC has received. Time is the machine's own here, since the NIC goes by no other.
-void RdmaConnection::drain() noexcept {
+void RdmaConnection::drain() {
   std::array<bool, kMostQueuePairs> flushed{};
   std::size_t left = 0;
   for (std::size_t i = 0; i < agreed_.queue_pairs.size(); ++i) {
@@ -100,7 +103,7 @@ void RdmaConnection::drain() noexcept {
 }
 
 /// Handles what was carried out. True for a receive that was flushed.
-bool RdmaConnection::note_drained(const ibv_wc& completion) noexcept {
+bool RdmaConnection::note_drained(const ibv_wc& completion) {
   const WorkId work = WorkId::unpack(completion.wr_id);
   if (agreed_.queue_pairs[work.queue_pair]->pair == nullptr) return false;
   const bool receive = work.kind == WorkId::Kind::kSlotReceive || work.kind == WorkId::Kind::kEmptyReceive;

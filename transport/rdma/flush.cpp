@@ -58,12 +58,12 @@ bool Flusher::owns(const Request* request) const noexcept {
   return !before(request, &flushes_.front()) && !before(&flushes_.back(), request);
 }
 
-void Flusher::note_problem(const Loop& loop, const std::string& what) noexcept {
+void Flusher::note_problem(const Loop& loop, const std::string& what) {
   problem_ = fmt::format("RDMA device {} {}", loop.nic_pair->device().name(), what);
   problem_at_ = static_cast<std::size_t>(&loop - loops_.data());
 }
 
-Request* Flusher::post(const std::byte* at, const RdmaMemory& memory) noexcept {
+Request* Flusher::post(const std::byte* at, const RdmaMemory& memory) {
   Flush* flush = free_;
   if (flush == nullptr || !problem_.empty()) return nullptr;
   for (std::size_t i = 0; i < loops_.size(); ++i) {
@@ -90,7 +90,7 @@ Request* Flusher::post(const std::byte* at, const RdmaMemory& memory) noexcept {
   return flush;
 }
 
-bool Flusher::poll() noexcept {
+bool Flusher::poll() {
   bool moved = false;
   for (Loop& loop : loops_) {
     std::array<ibv_wc, 16> completions;

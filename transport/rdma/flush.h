@@ -33,12 +33,12 @@ class Flusher {
 
   /// Begins to read the byte at that address with every NIC. Null where kMost are under way, or a NIC
   /// refuses: then problem() is set.
-  Request* post(const std::byte* at, const RdmaMemory& memory) noexcept;
+  Request* post(const std::byte* at, const RdmaMemory& memory);
   bool owns(const Request* request) const noexcept;
   /// Of a request that post() made; done or failed, it may be used again. `failed`: the connection has.
   Outcome test(Request* request, bool failed) noexcept;
   /// True if anything moved.
-  bool poll() noexcept;
+  bool poll();
   bool idle() const noexcept { return under_way_ == 0; }
   /// Why a NIC did not read; empty while all goes well.
   const std::string& problem() const noexcept { return problem_; }
@@ -59,7 +59,7 @@ class Flusher {
     std::unique_ptr<QueuePair> pair;
   };
   void release() noexcept;
-  void note_problem(const Loop& loop, const std::string& what) noexcept;
+  void note_problem(const Loop& loop, const std::string& what);
 
   std::array<std::uint64_t, kMostNicPairs> words_{};  // that the reads end in
   std::vector<Loop> loops_;                           // by NIC pair

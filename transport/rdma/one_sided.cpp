@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 namespace tombolo::transport::rdma {
 namespace {
@@ -77,11 +78,12 @@ OneSided::Begun OneSidedWork::begin(OneSidedOperation& operation) noexcept {
   places_[place] = {&operation, 0, false};
   operation.state.store(State::kUnderWay, std::memory_order_release);
   waiting_[last_++ % kMost] = place;
-  advance();
+  // What goes wrong here goes wrong again in the next turn of the connection, which fails by it.
+  guarded([&] { advance(); }, [](Cause, std::string_view) noexcept {});
   return Begun::kYes;
 }
 
-bool OneSidedWork::advance() noexcept {
+bool OneSidedWork::advance() {
   bool moved = false;
   while (first_ < last_ && problem_.empty() && !ended_) {
     const std::uint32_t place = waiting_[first_ % kMost];
@@ -101,7 +103,7 @@ bool OneSidedWork::advance() noexcept {
 
 /// Gives the NICs the operation, and goes on where the last call left off; true once all of it has been
 /// given.
-bool OneSidedWork::give(std::uint32_t place) noexcept {
+bool OneSidedWork::give(std::uint32_t place) {
   const OneSidedOperation& operation = *places_[place].operation;
   const auto& window = static_cast<const RdmaWindow&>(*operation.window);
   const bool writes = operation.kind == OneSidedOperation::Kind::kWrite;
@@ -134,7 +136,7 @@ bool OneSidedWork::give(std::uint32_t place) noexcept {
 
 /// `there`: offset in the other end's window. False where the queue pair is full, or problem() is set.
 bool OneSidedWork::post(std::uint32_t place, std::size_t index, ibv_wr_opcode opcode, const ibv_sge& here,
-                        std::uint64_t there) noexcept {
+                        std::uint64_t there) {
   QueuePair& pair = *of_.agreed.queue_pairs[index];
   if (pair.send_room == 0) return false;
   const RemoteWindow& remote = places_[place].operation->remote;

@@ -44,7 +44,7 @@ class OneSidedWork final : public OneSided {
   Begun begin(OneSidedOperation& operation) noexcept override;
 
   /// Gives the NICs what they have room for. True if anything moved.
-  bool advance() noexcept;
+  bool advance();
   /// A work request of the operation at that place is done, and has freed its entry of the send queue.
   void piece_done(std::uint32_t place) noexcept;
   /// No queue pair is left: what is not done is lost, and nothing is begun any more.
@@ -61,9 +61,9 @@ class OneSidedWork final : public OneSided {
     std::uint32_t pieces = 0;  ///< work requests
     bool given = false;        ///< all of it to the NICs
   };
-  bool give(std::uint32_t place) noexcept;
+  bool give(std::uint32_t place);
   bool post(std::uint32_t place, std::size_t pair, ibv_wr_opcode opcode, const ibv_sge& here,
-            std::uint64_t there) noexcept;
+            std::uint64_t there);
   void finish(std::uint32_t place, OneSidedOperation::State state) noexcept;
 
   Of of_;

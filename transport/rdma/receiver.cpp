@@ -16,26 +16,32 @@ Request* RdmaConnection::post_receive(std::span<std::byte> buffer, Memory* memor
   in = Incoming{};
   in.memory = static_cast<RdmaMemory*>(memory);
   incoming_.push(request);
-  if (Held& held = held_[sequence % kEagerSlots]; held.sequence == sequence) {
-    held.sequence = UINT64_MAX;
-    --held_count_;
-    deliver(sequence, *request, held.slot, held.size);
-    return request;
-  }
-  if (large_sequence_ == sequence && large_size_ > buffer.size()) {
-    fail_too_large(sequence, large_size_, buffer.size());
-    return request;
-  }
-  // The sender need not be told of a receive into which no large message fits.
-  if (buffer.size() <= agreed_.eager_bytes) return request;
-  if (!register_for(buffer.data(), buffer.size(), in.memory, Access::kByPeer, in.own)) return request;
-  in.to_tell = true;
-  tell_receives();
+  guarded([&] { begin_receive(sequence, *request); });
   return request;
 }
 
+/// Takes what has come for a receive that is posted now, or tells the sender of it.
+void RdmaConnection::begin_receive(std::uint64_t sequence, PostedRequest& request) {
+  Incoming& in = receiving_[sequence % kWindow];
+  if (Held& held = held_[sequence % kEagerSlots]; held.sequence == sequence) {
+    held.sequence = UINT64_MAX;
+    --held_count_;
+    deliver(sequence, request, held.slot, held.size);
+    return;
+  }
+  if (large_sequence_ == sequence && large_size_ > request.size) {
+    fail_too_large(sequence, large_size_, request.size);
+    return;
+  }
+  // The sender need not be told of a receive into which no large message fits.
+  if (request.size <= agreed_.eager_bytes) return;
+  if (!register_for(request.data, request.size, in.memory, Access::kByPeer, in.own)) return;
+  in.to_tell = true;
+  tell_receives();
+}
+
 /// Tells the sender of receives, in order and as many as fit into one slot.
-bool RdmaConnection::tell_receives() noexcept {
+bool RdmaConnection::tell_receives() {
   bool moved = false;
   while (!error_ && !closing() && told_ < incoming_.posted()) {
     told_ = std::max(told_, incoming_.oldest());
@@ -74,7 +80,7 @@ bool RdmaConnection::tell_receives() noexcept {
   return moved;
 }
 
-void RdmaConnection::slot_arrived(std::uint32_t slot, std::uint32_t bytes) noexcept {
+void RdmaConnection::slot_arrived(std::uint32_t slot, std::uint32_t bytes) {
   streams_[0]->received_bytes.add(bytes);
   streams_[0]->received_chunks.add(1);
   const Slot& memory = agreed_.areas->closed.received[slot];
@@ -98,7 +104,7 @@ void RdmaConnection::slot_arrived(std::uint32_t slot, std::uint32_t bytes) noexc
   ++words_.taken_here;
 }
 
-void RdmaConnection::small_arrived(std::uint32_t slot, const Header& header) noexcept {
+void RdmaConnection::small_arrived(std::uint32_t slot, const Header& header) {
   const std::uint64_t sequence = header.sequence;
   ++small_received_;
   if (header.size > agreed_.eager_bytes)
@@ -119,7 +125,7 @@ void RdmaConnection::small_arrived(std::uint32_t slot, const Header& header) noe
 
 /// Copies a small message from its slot into the receive, and frees the slot.
 void RdmaConnection::deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot,
-                             std::uint64_t size) noexcept {
+                             std::uint64_t size) {
   if (size > request.size) return fail_too_large(sequence, size, request.size);
   if (size > 0) std::memcpy(request.data, agreed_.areas->closed.received[slot].data() + kHeaderBytes, size);
   repost(slot);
@@ -129,7 +135,7 @@ void RdmaConnection::deliver(std::uint64_t sequence, PostedRequest& request, std
   finish_receive(sequence, request, size);
 }
 
-void RdmaConnection::receives_told(std::span<const std::byte> payload, std::uint32_t count) noexcept {
+void RdmaConnection::receives_told(std::span<const std::byte> payload, std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Advert advert = Advert::read(payload.subspan(i * Advert::kBytes).first<Advert::kBytes>());
     if (advert.sequence < next_) continue;  // its message was small, and takes the slots
@@ -140,14 +146,14 @@ void RdmaConnection::receives_told(std::span<const std::byte> payload, std::uint
   }
 }
 
-void RdmaConnection::large_announced(std::uint64_t sequence, std::uint64_t size) noexcept {
+void RdmaConnection::large_announced(std::uint64_t sequence, std::uint64_t size) {
   large_sequence_ = sequence;
   large_size_ = size;
   const PostedRequest* request = incoming_.find(sequence);
   if (request != nullptr && size > request->size) fail_too_large(sequence, size, request->size);
 }
 
-void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, std::uint32_t bytes) noexcept {
+void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, std::uint32_t bytes) {
   // The completion of a part that took several work requests names only the bytes of the last.
   streams_[queue_pair]->received_bytes.add(bytes);
   streams_[queue_pair]->received_chunks.add(1);
@@ -177,13 +183,13 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
   finish_receive(sequence, *request, total);
 }
 
-void RdmaConnection::repost(std::uint32_t slot) noexcept {
+void RdmaConnection::repost(std::uint32_t slot) {
   if (fence_ != Fence::kOpen) return;
   if (const int error = post_slot_receive(agreed_, slot); error != 0 && !closing())
     fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)), control().nic_pair);
 }
 
-void RdmaConnection::malformed(std::string_view what) noexcept {
+void RdmaConnection::malformed(std::string_view what) {
   fail_with(Cause::kRemote, fmt::format("the peer sent {}", what));
 }
 

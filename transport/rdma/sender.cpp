@@ -17,13 +17,13 @@ Request* RdmaConnection::post_send(std::span<const std::byte> data, Memory* memo
   out = Outgoing{};
   out.memory = static_cast<RdmaMemory*>(memory);
   outgoing_.push(request);
-  if (next_ + 1 == outgoing_.posted()) send_all();  // nothing waits before it
+  if (next_ + 1 == outgoing_.posted()) guarded([&] { send_all(); });  // nothing waits before it
   return request;
 }
 
 /// Sends in order. No small message overtakes a large one, so that the small messages without a receive never
 /// outnumber the slots.
-bool RdmaConnection::send_all() noexcept {
+bool RdmaConnection::send_all() {
   bool moved = false;
   while (!error_ && !closing() && next_ < outgoing_.posted()) {
     PostedRequest& request = *outgoing_.find(next_);
@@ -35,7 +35,7 @@ bool RdmaConnection::send_all() noexcept {
   return moved;
 }
 
-bool RdmaConnection::send_small(std::uint64_t sequence, PostedRequest& request) noexcept {
+bool RdmaConnection::send_small(std::uint64_t sequence, PostedRequest& request) {
   if (small_.left() == 0 || free_slots_.empty()) return false;
   Header header;
   header.type = Header::Type::kEager;
@@ -54,7 +54,7 @@ bool RdmaConnection::send_small(std::uint64_t sequence, PostedRequest& request) 
 }
 
 /// Gives a large message to the NIC; true once all of it has been given.
-bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) noexcept {
+bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) {
   Outgoing& out = sending_[sequence % kWindow];
   const Advert& advert = adverts_[sequence % kWindow];
   if (advert.sequence != sequence) {
@@ -88,7 +88,7 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
 /// Sends a part over one queue pair, as one work request, or as several where the NIC's longest is shorter.
 /// Only the last carries immediate data, and so takes one of the other end's posted receives.
 bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out,
-                               const Advert& advert) noexcept {
+                               const Advert& advert) {
   const std::size_t at = sequence % kWindow;
   const std::size_t index = parts_[out.next_part].pair + 1;  // the first is for control
   QueuePair& pair = *agreed_.queue_pairs[index];
@@ -173,7 +173,7 @@ void RdmaConnection::slot_sent(std::uint32_t slot) noexcept {
 
 /// Sends one slot of the control pair. The caller has checked that one is free, and that the other end has
 /// room.
-bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload) noexcept {
+bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload) {
   const std::uint32_t slot = free_slots_.back();
   Slot& memory = agreed_.areas->closed.sent[slot];
   header.eager_taken = small_.reported_here = small_.taken_here;
@@ -208,7 +208,7 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
 /// Tells the other end of free slots before it runs out of them. One of the other end's slots is kept for
 /// this record alone, and used only where half of the slots are given back, so that the two ends can never
 /// both wait for the other's credit.
-bool RdmaConnection::report() noexcept {
+bool RdmaConnection::report() {
   const bool words_due = words_.unreported() >= kControlSlots / 2;
   const bool small_due = small_.unreported() >= kEagerSlots / 2;
   if ((!words_due && !small_due) || closing() || !may_say(words_due)) return false;

@@ -32,6 +32,7 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
       label_(first->label()),
       route_(first->route()),
       description_(describe("failover", route_, options_.peer_name)),
+      texts_(description_),
       absences_(maker_.return_after),
       patience_(Deadline::after(Duration::zero(), *maker_.acceptor->local()->clock)),
       listener_(std::move(listener)),
@@ -111,7 +112,7 @@ Request* FailoverConnection::post_receive(std::span<std::byte> buffer, Memory* m
   const Call call(*this);
   Message* message = receives_.post(buffer.data(), buffer.size(), static_cast<FailoverMemory*>(memory));
   if (message == nullptr) return nullptr;
-  if (!early_.empty()) deliver_early(*message);
+  if (!early_.empty()) guarded([&] { deliver_early(*message); });
   if (state_ == FailoverState::kUp && receives_.fed() + 1 == receives_.posted()) feed_receives();
   return message;
 }
@@ -225,7 +226,7 @@ void FailoverConnection::finish_receive(Message& message, std::size_t bytes) noe
   ++counts_.messages_received;
 }
 
-void FailoverConnection::deliver_early(Message& message) noexcept {
+void FailoverConnection::deliver_early(Message& message) {
   const auto found = early_.find(message.sequence);
   if (found == early_.end()) return;
   const std::vector<std::byte>& bytes = found->second;

@@ -29,6 +29,7 @@
 #include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/descriptor.h"
+#include "transport/failing.h"
 #include "transport/gpu_staging.h"
 #include "transport/resumable.h"
 #include "transport/routing/failover_memory.h"
@@ -154,7 +155,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   Outcome test_flush(Flush& flush) noexcept;
   void finish_send(Message& message) noexcept;
   void finish_receive(Message& message, std::size_t bytes) noexcept;
-  void deliver_early(Message& message) noexcept;
+  void deliver_early(Message& message);
   void take_from_leg(Message& message, bool is_send) noexcept;
   bool look_due() noexcept;
   bool turn(bool moved) noexcept;
@@ -179,7 +180,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void collect(FailoverWindow& window) noexcept;
   void collect_kept() noexcept;
   void keep_early(std::uint64_t place, std::span<const std::byte> bytes);
-  void give_up(Cause cause, const std::string& why) noexcept;
+  void give_up(Cause cause, std::string_view why) noexcept;
 
   // failover_next.cpp
   void look_for_arrivals();
@@ -202,6 +203,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::uint64_t label_;
   Route route_;
   std::string description_;
+  FailureTexts texts_;
 
   FailoverState state_ = FailoverState::kUp;
   std::optional<Error> error_;
@@ -256,13 +258,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
 
 template <typename Action>
 void FailoverConnection::guarded(Action&& action) noexcept {
-  try {
-    action();
-  } catch (const Error& error) {
-    give_up(error.cause(), error.what());
-  } catch (const std::exception& error) {
-    give_up(Cause::kInternal, error.what());
-  }
+  transport::guarded(action, [this](Cause cause, std::string_view why) noexcept { give_up(cause, why); });
 }
 
 /// Each connection that can go on over another way does so; others are returned as they are.

@@ -198,9 +198,14 @@ void FailoverConnection::leave_leg(const std::string& why) {
 void FailoverConnection::drop_leg() noexcept {
   if (leg_ == nullptr) return;
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> early, unsure;
-  const auto note_in = [](auto& list) {
-    return [&list](std::uint64_t sequence, std::span<const std::byte> bytes) {
-      list.emplace_back(sequence, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  // Where one message cannot be kept for a lack of memory, those behind it must not take its place.
+  bool kept_all = true;
+  const auto keep = [&kept_all](const auto& step) {
+    if (kept_all) transport::guarded(step, [&](Cause, std::string_view) noexcept { kept_all = false; });
+  };
+  const auto note_in = [&keep](auto& list) {
+    return [&keep, &list](std::uint64_t sequence, std::span<const std::byte> bytes) {
+      keep([&] { list.emplace_back(sequence, std::vector<std::byte>(bytes.begin(), bytes.end())); });
     };
   };
   Resumable* way = leg_->resumable();
@@ -211,15 +216,19 @@ void FailoverConnection::drop_leg() noexcept {
   collect(receives_);
   collect_kept();
   // The first is the record.
-  for (auto& [sequence, bytes] : unsure)
-    if (sequence > 0) kept_[heard_.lacking(sequence - 1)].bytes = std::move(bytes);
+  keep([&] {
+    for (auto& [sequence, bytes] : unsure)
+      if (sequence > 0) kept_[heard_.lacking(sequence - 1)].bytes = std::move(bytes);
+  });
   // The peer's record may be among what has come last.
   if (state_ == FailoverState::kMoving) guarded([&] { hear_record(); });
   if (state_ == FailoverState::kMoving) end_flushes();
   if (leg_ == nullptr) return;  // one of them has given up
   std::uint64_t taken = 0;
-  for (const auto& [sequence, bytes] : early)
-    if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
+  keep([&] {
+    for (const auto& [sequence, bytes] : early)
+      if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
+  });
   sends_.rewind();
   receives_.rewind();
   const Statistics last = leg_->statistics();
@@ -234,6 +243,7 @@ void FailoverConnection::drop_leg() noexcept {
   memories_.use(nullptr);
   record_sent_ = record_received_ = nullptr;
   leg_.reset();
+  if (!kept_all) give_up(Cause::kSystem, "there is no memory for what had come over the way that was left");
 }
 
 /// Makes sure that GPUs see what the NICs have written, which no other way can do for these.
@@ -276,11 +286,11 @@ void FailoverConnection::keep_early(std::uint64_t place, std::span<const std::by
   if (Message* message = receives_.find(sequence)) deliver_early(*message);
 }
 
-void FailoverConnection::give_up(Cause cause, const std::string& why) noexcept {
+void FailoverConnection::give_up(Cause cause, std::string_view why) noexcept {
   if (error_) return;
-  error_.emplace(cause, history_.empty() ? why : why + "; before that" + history_);
+  error_.emplace(texts_.error(cause, {why, history_.empty() ? "" : "; before that", history_}));
   state_ = *next_state(state_, FailoverEvent::kGivenUp);
-  local().log.trace("{}", error_->what());
+  trace_failure(local().log, *error_);
   attempt_.reset();
   drop_beside();
   drop_leg();

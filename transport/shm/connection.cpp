@@ -80,6 +80,15 @@ Outcome ShmConnection::test(Request* base, std::size_t& bytes) noexcept {
 
 bool ShmConnection::progress() noexcept {
   if (error_) return false;
+  bool moved = true;
+  guarded([&] { moved = advance(); },
+          [this](Cause cause, std::string_view what) noexcept {
+            fail_with(cause, what, GoodbyeReason::kFailed);
+          });
+  return moved;
+}
+
+bool ShmConnection::advance() {
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
     step();
@@ -214,7 +223,7 @@ bool ShmConnection::notice_fetched() noexcept {
   return true;
 }
 
-bool ShmConnection::receive_all() noexcept {
+bool ShmConnection::receive_all() {
   TurnBudget budget;
   bool moved = false, fetched = false;
   while (!error_ && !budget.spent()) {
@@ -297,7 +306,7 @@ void ShmConnection::tell_costs() noexcept {
 
 /// Reads the next part of the message from the sender's memory, as much of it as the receive takes; false
 /// after a failure.
-bool ShmConnection::fetch(PostedRequest& request, const Record& record, std::size_t length) noexcept {
+bool ShmConnection::fetch(PostedRequest& request, const Record& record, std::size_t length) {
   const TimePoint begin = now();
   const auto outcome = length == 0
                            ? PeerMemory::Outcome::kRead

@@ -72,8 +72,8 @@ class ShmConnection final : public channel::ChannelConnection {
   bool is_large(const PostedRequest& request) const noexcept;
   bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
-  bool receive_all() noexcept;
-  bool fetch(PostedRequest& request, const Record& record, std::size_t length) noexcept;
+  bool receive_all();
+  bool fetch(PostedRequest& request, const Record& record, std::size_t length);
   void finish_receive(PostedRequest& request) noexcept {
     ChannelConnection::finish_receive(incoming_.oldest(), request, std::min(request.moved, request.size));
   }
@@ -84,6 +84,7 @@ class ShmConnection final : public channel::ChannelConnection {
   void give_way() noexcept;
   void wake_peer() noexcept;
   void look_at_channel() noexcept;
+  bool advance();
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept;
 
   Agreed agreed_;

@@ -47,6 +47,7 @@ TcpConnection::TcpConnection(SetUpResult from)
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
       description_(describe(route_.transport, route_, from.peer_name)),
+      texts_(description_),
       liveness_(local().idle_timeout),
       sender_(sender_options(*settings_, from.streams.size())),
       receiver_(local().overlong),

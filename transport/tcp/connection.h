@@ -4,7 +4,6 @@
 // the streams have (Stream) and what they share (Sender, Receiver), and makes the system calls.
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "transport/bootstrap/dial.h"
 #include "transport/bootstrap/local.h"
 #include "transport/descriptor.h"
+#include "transport/failing.h"
 #include "transport/observe/meters.h"
 #include "transport/request_pool.h"
 #include "transport/resumable.h"
@@ -103,17 +103,12 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
 
  private:
   bool advance() noexcept;
-  /// Runs the work of one call. What goes wrong inside, such as a lack of memory or an invariant that does
-  /// not hold, fails this connection: no exception leaves a call, and none ends the process.
+  /// Runs the work of one call. What it throws fails this connection.
   template <typename Work>
   void guarded(const Work& work) noexcept {
-    try {
-      work();
-    } catch (const Error& error) {
-      fail_with(error.cause(), error.what(), GoodbyeReason::kFailed, {});
-    } catch (const std::exception& error) {
-      fail_with(Cause::kSystem, error.what(), GoodbyeReason::kFailed, {});
-    }
+    transport::guarded(work, [this](Cause cause, std::string_view what) noexcept {
+      fail_with(cause, what, GoodbyeReason::kFailed, {});
+    });
   }
   const bootstrap::Local& local() const noexcept { return *acceptor_->local(); }
   const Clock& clock() const noexcept { return *local().clock; }
@@ -214,6 +209,7 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   bootstrap::Hello hello_;
   Route route_;
   std::string description_;
+  FailureTexts texts_;
   Liveness liveness_;
 
   std::vector<Stream> streams_;

@@ -87,8 +87,9 @@ std::string TcpConnection::in_flight() {
 
 void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
                               const FrameHeader& about) noexcept {
-  if (!shutdown_.fail(cause, fmt::format("{}: {}", description_, what))) return;
-  local().log.trace("{}", shutdown_.error()->what());
+  if (failed()) return;
+  shutdown_.fail(texts_.error(cause, {description_, ": ", what}));
+  trace_failure(local().log, *shutdown_.error());
   say_goodbye(Shutdown::goodbye(reason, about));
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {

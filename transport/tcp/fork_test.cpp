@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
+#include "base/forked_child_test.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {
@@ -50,6 +52,34 @@ TEST(Fork, AChildThatEndsItsCopiesLeavesTheConnectionsAlone) {
   EXPECT_EQ(status, 0);
   send_one(*pair.first, *pair.second);
   send_one(*pair.second, *pair.first);
+}
+
+// Its exit handlers and the destructors of static objects find what the process had: they must neither say
+// goodbye on the parent's streams nor wait for threads that the child does not have.
+TEST(Fork, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
+  const auto options = [](const std::string& host) {
+    RouterOptions made = tcp_options(host);
+    made.helpers = nullptr;  // those of the process, which end with it
+    return made;
+  };
+  Router left(options("left")), right(options("right"));
+  auto listener = right.listen();
+  static Pair pair;
+  pair = connect_pair(left, *listener);
+  ASSERT_TRUE(pair.first && pair.second);
+  send_one(*pair.first, *pair.second);
+  std::fflush(nullptr);  // else the child's exit would write it once more
+  const pid_t child = fork();
+  if (child == 0) exit_forked_child(3);
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  for (int i = 0; i < 3; ++i) {
+    send_one(*pair.first, *pair.second);
+    send_one(*pair.second, *pair.first);
+  }
+  pair = {};
 }
 
 TEST(Fork, AChildIsToldToMakeARouterOfItsOwn) {

@@ -74,7 +74,7 @@ class PretendedFabric {
   std::unique_ptr<rdma::ConnectionSetUp> set_up(Descriptor socket, bool connecting,
                                                 const RdmaOptions& options,
                                                 const Clock& clock = Clock::steady()) const {
-    channel::ControlChannel channel = control_channel(std::move(socket), connecting, clock);
+    channel::ControlChannel channel = control_channel(std::move(socket), connecting, clock, log);
     channel.route.transport = "rdma";
     channel.meters = meters;
     if (connecting) channel.nic_pairs = PretendedHost::nic_pairs(nics_);
@@ -102,6 +102,7 @@ class PretendedFabric {
 
   std::shared_ptr<PretendedHost> left, right;
   std::shared_ptr<Meters> meters = std::make_shared<Meters>();  ///< of both ends
+  Log log;                                                      ///< of both ends
 
  private:
   std::size_t nics_;

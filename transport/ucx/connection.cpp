@@ -84,7 +84,7 @@ Request* UcxConnection::post_send(std::span<const std::byte> data, Memory* memor
   if (request == nullptr || error_) return request;
   sending_[outgoing_.posted() % kRequestsPerDirection].memory = static_cast<UcxMemory*>(memory);
   outgoing_.push(request);
-  send_all();
+  guarded([&] { send_all(); });
   return request;
 }
 
@@ -94,18 +94,18 @@ Request* UcxConnection::post_receive(std::span<std::byte> buffer, Memory* memory
   const std::uint64_t sequence = incoming_.posted();
   receiving_[sequence % kRequestsPerDirection].memory = static_cast<UcxMemory*>(memory);
   incoming_.push(request);
-  start_receive(sequence, *request);
+  guarded([&] { start_receive(sequence, *request); });
   return request;
 }
 
-bool UcxConnection::covered(const UcxMemory* memory, const std::byte* data, std::size_t size) noexcept {
+bool UcxConnection::covered(const UcxMemory* memory, const std::byte* data, std::size_t size) {
   if (memory == nullptr || memory->covers(data, size)) return true;
   fail_with(Cause::kInvalidUsage, fmt::format("{} bytes at {} are not within the memory registered for them",
                                               size, static_cast<const void*>(data)));
   return false;
 }
 
-bool UcxConnection::send_all() noexcept {
+bool UcxConnection::send_all() {
   bool moved = false;
   while (!error_ && next_ < outgoing_.posted() && next_ < credits_got_ * kCreditEvery + kMostAhead &&
          trouble_.status == UCS_OK) {
@@ -116,7 +116,7 @@ bool UcxConnection::send_all() noexcept {
   return moved;
 }
 
-bool UcxConnection::start_send(std::uint64_t sequence, PostedRequest& request) noexcept {
+bool UcxConnection::start_send(std::uint64_t sequence, PostedRequest& request) {
   Operation& operation = sending_[sequence % kRequestsPerDirection];
   if (!covered(operation.memory, request.data, request.size)) return false;
   operation.sequence = sequence;
@@ -133,7 +133,7 @@ bool UcxConnection::start_send(std::uint64_t sequence, PostedRequest& request) n
   return trouble_.status == UCS_OK;
 }
 
-void UcxConnection::start_receive(std::uint64_t sequence, PostedRequest& request) noexcept {
+void UcxConnection::start_receive(std::uint64_t sequence, PostedRequest& request) {
   Operation& operation = receiving_[sequence % kRequestsPerDirection];
   if (!covered(operation.memory, request.data, request.size)) return;
   operation.sequence = sequence;
@@ -254,6 +254,12 @@ Outcome UcxConnection::test(Request* base, std::size_t& bytes) noexcept {
 
 bool UcxConnection::progress() noexcept {
   if (error_) return false;
+  bool moved = true;
+  guarded([&] { moved = advance(); });
+  return moved;
+}
+
+bool UcxConnection::advance() {
   if (wake_up()) {
     look_at_channel();
     if (error_) return true;
@@ -276,7 +282,7 @@ bool UcxConnection::progress() noexcept {
   return moved;
 }
 
-void UcxConnection::look_at_trouble() noexcept {
+void UcxConnection::look_at_trouble() {
   if (trouble_.status == UCS_ERR_MESSAGE_TRUNCATED) {
     const PostedRequest* request = incoming_.find(trouble_.sequence);
     Goodbye goodbye = goodbye_for(GoodbyeReason::kTooLarge);
@@ -311,14 +317,14 @@ void UcxConnection::look_at_trouble() noexcept {
   }
 }
 
-void UcxConnection::look_at_channel() noexcept {
+void UcxConnection::look_at_channel() {
   if (const std::string nonsense = peer_.look(); !nonsense.empty())
     fail_with(Cause::kRemote, fmt::format("the peer sent {}", nonsense));
 }
 
 /// Closes once everything that the peer sent before its end has been delivered. `came`: UCX found something
 /// in this call.
-void UcxConnection::close_when_drained(bool came) noexcept {
+void UcxConnection::close_when_drained(bool came) {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
@@ -363,7 +369,7 @@ Goodbye UcxConnection::goodbye_for(GoodbyeReason reason) const noexcept {
 
 void UcxConnection::fail_with(Cause cause, std::string_view what) noexcept {
   Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
-  goodbye.text = what;
+  goodbye.say(what);
   fail_with(cause, what, goodbye);
 }
 

@@ -66,20 +66,26 @@ class UcxConnection final : public channel::ChannelConnection {
                         void* user) noexcept;
   static void on_credit_sent(void* request, ucs_status_t status, void* functions) noexcept;
 
-  bool covered(const UcxMemory* memory, const std::byte* data, std::size_t size) noexcept;
-  bool send_all() noexcept;
-  bool start_send(std::uint64_t sequence, PostedRequest& request) noexcept;
-  void start_receive(std::uint64_t sequence, PostedRequest& request) noexcept;
+  /// Runs the work of one call. What it throws fails this connection.
+  template <typename Work>
+  void guarded(const Work& work) noexcept {
+    transport::guarded(work, [this](Cause cause, std::string_view what) noexcept { fail_with(cause, what); });
+  }
+  bool advance();
+  bool covered(const UcxMemory* memory, const std::byte* data, std::size_t size);
+  bool send_all();
+  bool start_send(std::uint64_t sequence, PostedRequest& request);
+  void start_receive(std::uint64_t sequence, PostedRequest& request);
   void expect_credit() noexcept;
   bool unearned_credit() noexcept;
   bool give_credit() noexcept;
   void sent(std::uint64_t sequence, ucs_status_t status) noexcept;
   void received(std::uint64_t sequence, ucs_status_t status, std::size_t length) noexcept;
   void note(Trouble trouble) noexcept;
-  void look_at_trouble() noexcept;
-  void look_at_channel() noexcept;
+  void look_at_trouble();
+  void look_at_channel();
   bool closing() const noexcept { return peer_.closing(); }
-  void close_when_drained(bool came) noexcept;
+  void close_when_drained(bool came);
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;

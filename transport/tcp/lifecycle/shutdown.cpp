@@ -1,10 +1,10 @@
 #include "transport/tcp/lifecycle/shutdown.h"
 
 namespace tombolo::transport::tcp {
-bool Shutdown::fail(Cause cause, std::string text) {
+bool Shutdown::fail(Error error) noexcept {
   if (failed()) return false;
   state_ = State::kFailed;
-  error_.emplace(cause, std::move(text));
+  error_.emplace(std::move(error));
   return true;
 }
 

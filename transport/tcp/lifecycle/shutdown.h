@@ -57,7 +57,7 @@ class Shutdown {
   bool left_for_another() const noexcept { return left_by_ != LeftBy::kNobody && failed(); }
 
   /// Fails the connection. False where it had failed before: the first failure counts.
-  bool fail(Cause cause, std::string text);
+  bool fail(Error error) noexcept;
   /// Why it failed; null while it has not.
   const Error* error() const noexcept { return error_ ? &*error_ : nullptr; }
 

@@ -43,17 +43,17 @@ TEST(ShutdownOfAConnection, IsLeftForAnotherWayByEitherEndAndByThisOneOnce) {
   EXPECT_FALSE(left.leave_for_another());
   left.peer_left_for_another();
   EXPECT_FALSE(left.leave_for_another()) << "what the peer does changes nothing";
-  left.fail(Cause::kAborted, "left");
+  left.fail(Error(Cause::kAborted, "left"));
   EXPECT_TRUE(left.left_for_another());
-  other.fail(Cause::kRemote, "failed");
+  other.fail(Error(Cause::kRemote, "failed"));
   EXPECT_FALSE(other.left_for_another());
 }
 
 TEST(ShutdownOfAConnection, KeepsTheFirstFailure) {
   Shutdown shutdown;
   EXPECT_EQ(shutdown.error(), nullptr);
-  EXPECT_TRUE(shutdown.fail(Cause::kTimeout, "first"));
-  EXPECT_FALSE(shutdown.fail(Cause::kRemote, "second"));
+  EXPECT_TRUE(shutdown.fail(Error(Cause::kTimeout, "first")));
+  EXPECT_FALSE(shutdown.fail(Error(Cause::kRemote, "second")));
   shutdown.peer_said_goodbye();
   EXPECT_EQ(shutdown.state(), Shutdown::State::kFailed);
   ASSERT_NE(shutdown.error(), nullptr);
@@ -71,7 +71,7 @@ TEST(ShutdownOfAConnection, FlushesWhileSomethingIsOwedAndMovesAndThereIsTime) {
   EXPECT_FALSE(shutdown.flushes(kNow, true, seconds(2)));
   EXPECT_TRUE(shutdown.flushes(kNow + milliseconds(7999), true, {}));
   EXPECT_FALSE(shutdown.flushes(kNow + seconds(8), true, {}));
-  shutdown.fail(Cause::kRemote, "the peer closed the connection");
+  shutdown.fail(Error(Cause::kRemote, "the peer closed the connection"));
   EXPECT_FALSE(shutdown.flushes(kNow, true, {}));
 }
 

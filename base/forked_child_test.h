@@ -1,0 +1,23 @@
+// For tests whose forked child ends as a program does, by exit(). Included by one file of a program at most.
+#pragma once
+
+#include <cstdlib>
+
+namespace tombolo {
+
+inline bool in_forked_child = false;
+
+/// Runs exit handlers and the destructors of static objects, in a child that has none of its parent's
+/// threads.
+[[noreturn]] inline void exit_forked_child(int status) {
+  in_forked_child = true;
+  std::exit(status);
+}
+
+}  // namespace tombolo
+
+/// Asked by the leak detector. In a child it would call lost what only the parent's threads hold.
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
+extern "C" int __lsan_is_turned_off() {
+  return tombolo::in_forked_child ? 1 : 0;
+}
