@@ -123,7 +123,8 @@ class CollectiveRun {
     made.router = router_options(plan_.network, rank.rank, world_, rank.helpers, made.log);
     made.router.host.cluster = fmt::format("c{}", plan_.clusters[rank.rank]);
     made.algorithm = plan_.algorithm;
-    made.tuning = plan_.tuning;
+    made.tuning.segment_bytes = plan_.segment_bytes;
+    made.tuning.small_bytes = plan_.small_bytes;
     made.deadline = kPatience;
     made.spin = Duration::zero();  // no virtual time passes while a process calculates
     made.store = store_.access(rank.rank);
