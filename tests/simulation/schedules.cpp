@@ -170,6 +170,7 @@ std::string Totals::encode(const Schedules& of) const {
                         {"connected", connected},
                         {"with_an_end_that_failed", failed},
                         {"messages", messages},
+                        {"streams_counted", true},
                         {"streams_broken", breaks},
                         {"streams_back", rejoins},
                         {"chunks_sent_again", replayed},
