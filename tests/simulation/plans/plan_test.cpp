@@ -133,6 +133,7 @@ TEST(PluginPlan, ATextThatCannotBeCarriedOutIsRefused) {
             (std::vector<std::size_t>{5}));
   for (const char* comm :
        {R"({"messages":[{"size":5}],"groups":[2]}]})", R"({"messages":[{"size":5}],"send_order":[1]}]})",
+        R"({"messages":[{"size":5},{"size":6}],"send_order":[1,0]}]})",
         R"({"messages":[{"size":5,"tag":1},{"size":5}]}]})",
         R"({"messages":[{"size":5}],"ending":"never"}]})", R"({"messages":[{"size":5}],"windows":[0,1]}]})"})
     EXPECT_THROW(decode_plugin_plan(network + comm, "a test"), Error) << comm;

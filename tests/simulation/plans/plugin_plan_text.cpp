@@ -48,6 +48,11 @@ void decode_order(const JsonCursor& from, CommPlan& comm) {
     std::ranges::sort(sorted);
     std::iota(all.begin(), all.end(), std::size_t{0});
     if (sorted != all) order->reject(fmt::format("expected each of the {} messages once", messages));
+    for (std::size_t i = 0; i < messages; ++i)
+      for (std::size_t before = 0; before < i; ++before)
+        if (comm.send_order[before] > comm.send_order[i] &&
+            comm.tag_of(comm.send_order[before]) == comm.tag_of(comm.send_order[i]))
+          order->reject("messages of one tag are sent in their order");
   }
 }
 
