@@ -48,6 +48,11 @@ def kind_of(run):
     return run.get("under", "connection"), run.get("over", "tcp")
 
 
+def counts_streams(run):
+    """Whether it counted what became of streams: records of old did so of two owners alone, and hold 0 for the others."""
+    return run.get("streams_counted", kind_of(run)[0] == "connection")
+
+
 def page(runs):
     kinds = [kind for kind in KINDS if any(kind_of(one) == kind for one in runs)]
 
@@ -67,11 +72,22 @@ def page(runs):
     def count(name, key):
         return row(name, lambda total: f"{total(key):,}")
 
+    def stream_count(name, key):
+        def of(kind):
+            all_of_kind = [one for one in runs if kind_of(one) == kind]
+            counted = [one for one in all_of_kind if counts_streams(one)]
+            if not counted:
+                return "not counted"
+            schedules = "" if len(counted) == len(all_of_kind) else f" in {sum(one['schedules'] for one in counted):,} schedules"
+            return f"{sum(one[key] for one in counted):,}{schedules}"
+
+        return line([name, *(of(kind) for kind in kinds)])
+
     rows = [count("schedules", "schedules"), count("of these with TLS", "tls"), count("that went wrong", "wrong"),
             count("whose two ends connected", "connected"),
             count("in which an end failed, as it must", "with_an_end_that_failed"),
-            count("messages received, each byte compared", "messages"), count("streams that broke", "streams_broken"),
-            count("streams that came back", "streams_back"), count("chunks sent again", "chunks_sent_again"),
+            count("messages received, each byte compared", "messages"), stream_count("streams that broke", "streams_broken"),
+            stream_count("streams that came back", "streams_back"), stream_count("chunks sent again", "chunks_sent_again"),
             row("virtual time", lambda total: f"{total('virtual_seconds') / 3600:.1f} h"),
             row("processor time", lambda total: f"{total('processor_seconds') / 3600:.2f} h"),
             row("schedules per core and hour",

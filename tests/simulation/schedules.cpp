@@ -95,7 +95,7 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
     progress.seed = seed;
     RunOptions options;
     options.defect = schedules.defect;
-    const Verdict verdict = run_seed(schedules.under, seed, options, schedules.over);
+    const Verdict verdict = run_plan(draw_plan(schedules.under, seed, schedules.over), options);
     add(progress.totals, verdict);
     progress.totals.seconds = used();
     if (schedules.each)
@@ -138,6 +138,14 @@ void await(pid_t process, Progress& progress, const Schedules& schedules) {
              : fmt::format("its process ended (wait status {:#x})", status));
 }
 
+/// Options that a plan does not hold.
+std::string layer_and_defect(const Schedules& of) {
+  std::string with;
+  if (of.under != Under::kConnection) with += fmt::format(" --under {}", name_of(of.under));
+  if (of.defect != Defect::kNone) with += fmt::format(" --defect {}", name_of(of.defect));
+  return with;
+}
+
 }  // namespace
 
 std::string Totals::describe(const Schedules& of) const {
@@ -162,6 +170,7 @@ std::string Totals::encode(const Schedules& of) const {
                         {"connected", connected},
                         {"with_an_end_that_failed", failed},
                         {"messages", messages},
+                        {"streams_counted", true},
                         {"streams_broken", breaks},
                         {"streams_back", rejoins},
                         {"chunks_sent_again", replayed},
@@ -172,12 +181,13 @@ std::string Totals::encode(const Schedules& of) const {
 }
 
 std::string how_to_repeat(const Schedules& of, std::uint64_t seed) {
-  std::string with = of.over == Over::kTcp ? "" : fmt::format(" --over {}", name_of(of.over));
-  if (of.defect != Defect::kNone) with += fmt::format(" --defect {}", name_of(of.defect));
-  if (of.under != Under::kConnection)
-    return fmt::format("repeat: simulate --under {} --seed {}{} --log", name_of(of.under), seed, with);
-  return fmt::format("repeat: simulate --seed {}{} --log   shorten: simulate --seed {}{} --shrink", seed,
-                     with, seed, with);
+  const std::string over = of.over == Over::kTcp ? "" : fmt::format(" --over {}", name_of(of.over));
+  const std::string with = fmt::format("--seed {}{}{}", seed, over, layer_and_defect(of));
+  return fmt::format("repeat: simulate {} --log   shorten: simulate {} --shrink", with, with);
+}
+
+std::string how_to_repeat(const Schedules& of, const AnyPlan& plan) {
+  return fmt::format("repeat: simulate --plan - --log{} <<< '{}'", layer_and_defect(of), encode(plan));
 }
 
 Totals run_schedules(const Schedules& schedules) {

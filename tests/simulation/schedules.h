@@ -39,7 +39,9 @@ struct Totals {
 /// after its present seed.
 Totals run_schedules(const Schedules& schedules);
 
-/// The commands that repeat a seed's run and, of a connection's, shorten its plan, for people.
+/// The commands that repeat a seed's run and shorten its plan, for people.
 std::string how_to_repeat(const Schedules& of, std::uint64_t seed);
+/// The command that repeats a plan's run.
+std::string how_to_repeat(const Schedules& of, const AnyPlan& plan);
 
 }  // namespace tombolo::simulation

@@ -2,18 +2,25 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "tests/simulation/runs/connection_run.h"
+#include "tests/simulation/plans/reduction.h"
 
 namespace tombolo::simulation {
 namespace {
 
 constexpr std::uint64_t kSeeds = 40;
 
+std::uint64_t& seed_of(Plan& plan) {
+  return plan.seed;
+}
+std::uint64_t& seed_of(auto& plan) {
+  return plan.network.seed;
+}
+
+template <typename P>
 class Shrinking {
  public:
-  Shrinking(Plan plan, const RunOptions& options, std::uint64_t most_turns)
+  Shrinking(P plan, const RunOptions& options, std::uint64_t most_turns)
       : plan_(std::move(plan)), options_(options), turns_left_(most_turns) {
     options_.log = false;
   }
@@ -29,20 +36,17 @@ class Shrinking {
  private:
   bool spent() const noexcept { return turns_left_ == 0; }
 
-  bool goes_wrong(const Plan& plan) {
-    const Verdict verdict = run_connection(plan, options_);
+  bool goes_wrong(const P& plan) {
+    const Verdict verdict = run_plan(plan, options_);
     turns_left_ -= std::min(verdict.turns, turns_left_);
     return !verdict.ok();
   }
 
-  /// Takes the changed plan where it goes wrong with some seed.
-  template <typename Change>
-  bool simplify(const Change& change) {
-    Plan changed = plan_;
-    change(changed);
-    for (std::uint64_t more = 0; more < kSeeds && !spent(); ++more, ++changed.seed) {
+  /// Keeps the changed plan where it goes wrong with some seed.
+  bool keep_if_wrong(P changed) {
+    for (std::uint64_t more = 0; more < kSeeds && !spent(); ++more, ++seed_of(changed)) {
       if (!goes_wrong(changed)) continue;
-      plan_ = changed;
+      plan_ = std::move(changed);
       return true;
     }
     return false;
@@ -50,29 +54,19 @@ class Shrinking {
 
   /// One round of attempts; whether any of them did.
   bool shorten() {
-    bool shorter = leave_out(&Plan::faults);
-    shorter |= leave_out(&Plan::messages);
-    const auto reset = [&](auto... members) { ((shorter |= set_to_default(members)), ...); };
-    reset(&Plan::nics, &Plan::tls, &Plan::checksums, &Plan::streams, &Plan::chunk, &Plan::replay,
-          &Plan::short_one_in, &Plan::fetch, &Plan::or_tcp, &Plan::lap, &Plan::yield_one_in,
-          &Plan::early_one_in, &Plan::delay, &Plan::bytes_per_second);
-    for (std::size_t i = 0; i < plan_.messages.size(); ++i)
-      if (plan_.messages[i].size > 1)
-        shorter |= simplify([i](Plan& changed) { changed.messages[i].size /= 2; });
+    bool shorter = false;
+    for (const Reduction<P>& one : reductions_) shorter |= take(one);
     return shorter;
   }
 
-  template <typename T>
-  bool leave_out(std::vector<T> Plan::*list) {
+  /// At many places at once, then at fewer.
+  bool take(const Reduction<P>& one) {
     bool any = false;
-    for (std::size_t step = std::max<std::size_t>((plan_.*list).size() / 2, 1); step != 0; step /= 2) {
-      for (std::size_t at = 0; at < (plan_.*list).size();) {
-        const bool shorter = simplify([&](Plan& changed) {
-          auto& all = changed.*list;
-          const std::size_t end = std::min(at + step, all.size());
-          all.erase(all.begin() + static_cast<std::ptrdiff_t>(at),
-                    all.begin() + static_cast<std::ptrdiff_t>(end));
-        });
+    for (std::size_t step = std::max<std::size_t>(one.places(plan_) / 2, 1); step != 0; step /= 2) {
+      for (std::size_t at = 0; at < one.places(plan_);) {
+        P changed = plan_;
+        const bool shorter = one.take(changed, at, std::min(at + step, one.places(plan_))) &&
+                             keep_if_wrong(std::move(changed));
         any |= shorter;
         if (!shorter) at += step;
       }
@@ -80,22 +74,17 @@ class Shrinking {
     return any;
   }
 
-  template <typename T>
-  bool set_to_default(T Plan::*member) {
-    const Plan simple;
-    return plan_.*member != simple.*member &&
-           simplify([&](Plan& changed) { changed.*member = simple.*member; });
-  }
-
-  Plan plan_;
+  const Reductions<P> reductions_ = all_reductions<P>();
+  P plan_;
   RunOptions options_;
   std::uint64_t turns_left_;
 };
 
 }  // namespace
 
-Shrunk shrink(const Plan& plan, const RunOptions& options, std::uint64_t most_turns) {
-  return Shrinking(plan, options, most_turns).go();
+Shrunk shrink(const AnyPlan& plan, const RunOptions& options, std::uint64_t most_turns) {
+  return std::visit([&]<typename P>(const P& one) { return Shrinking<P>(one, options, most_turns).go(); },
+                    plan);
 }
 
 }  // namespace tombolo::simulation

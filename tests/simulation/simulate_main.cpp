@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "tests/simulation/runs/connection_run.h"
 #include "tests/simulation/schedules.h"
 #include "tests/simulation/shrink.h"
 
@@ -49,17 +48,11 @@ int end_of(const Verdict& verdict) {
   return verdict.ok() ? 0 : 1;
 }
 
-int run_one(const Schedules& of, std::uint64_t seed, const RunOptions& options) {
-  fmt::print("{}", describe_seed(of.under, seed, of.over));
-  std::fflush(stdout);
-  return end_of(run_seed(of.under, seed, options, of.over));
-}
-
-int run_one(Plan plan, const RunOptions& options, bool shorten) {
+int run_one(const Schedules& of, AnyPlan plan, const RunOptions& options, bool shorten) {
   if (shorten) {
     const Shrunk shrunk = shrink(plan, options);
     plan = shrunk.plan;
-    fmt::print("repeat: simulate --plan - --log <<< '{}'\n", encode(plan));
+    fmt::print("{}\n", how_to_repeat(of, plan));
     if (!shrunk.complete)
       fmt::print(
           "This plan may become shorter still: its attempts took {} turns. Give it to --plan --shrink.\n",
@@ -67,7 +60,7 @@ int run_one(Plan plan, const RunOptions& options, bool shorten) {
   }
   fmt::print("{}", describe(plan));
   std::fflush(stdout);
-  return end_of(run_connection(plan, options));
+  return end_of(run_plan(plan, options));
 }
 
 /// A schedule takes some hundred KiB, which glibc would give back to the kernel at its end, or map for each
@@ -116,7 +109,9 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "write what was found to this file, too");
   auto* seed = app.add_option("--seed", one, "run this seed alone, and print its plan");
   auto* plan =
-      app.add_option("--plan", file, "run the plan in this file (- is standard input), as --shrink prints it")
+      app.add_option("--plan", file,
+                     "run the plan in this file (- is standard input), as --shrink prints it; with the "
+                     "same --under")
           ->excludes(seed);
   app.add_option("--defect", defect, "run with a defect on purpose, to see that it is found")
       ->check(CLI::IsMember(defects));
@@ -126,11 +121,11 @@ int main(int argc, char** argv) {
   for (const Defect each : kDefects)
     if (name_of(each) == defect) options.defect = schedules.defect = each;
   try {
-    if (schedules.under != Under::kConnection && (*plan || shorten))
-      fail(Cause::kInvalidUsage, "--plan and --shrink are of connections alone");
-    if (*plan) return run_one(decode_plan(read_whole(file), file), options, shorten);
-    if (*seed && schedules.under != Under::kConnection) return run_one(schedules, one, options);
-    if (*seed) return run_one(draw_plan(one, schedules.over), options, shorten);
+    const auto run = [&](AnyPlan one_plan) {
+      return run_one(schedules, std::move(one_plan), options, shorten);
+    };
+    if (*plan) return run(decode_plan(schedules.under, read_whole(file), file));
+    if (*seed) return run(draw_plan(schedules.under, one, schedules.over));
     if (options.log || shorten)
       fail(Cause::kInvalidUsage, "--log and --shrink want one plan: give --seed or --plan");
     return run_range(schedules, json);

@@ -5,34 +5,59 @@
 #include "tests/simulation/runs/plugin_run.h"
 
 namespace tombolo::simulation {
+namespace {
+
+Verdict run_kind(const Plan& plan, const RunOptions& options) {
+  return run_connection(plan, options);
+}
+Verdict run_kind(const PluginPlan& plan, const RunOptions& options) {
+  return run_plugin(plan, options);
+}
+Verdict run_kind(const CollectivePlan& plan, const RunOptions& options) {
+  return run_collectives(plan, options);
+}
+
+}  // namespace
 
 const char* name_of(Under under) {
   static constexpr const char* kNames[] = {"connection", "plugin", "collectives"};
   return kNames[static_cast<int>(under)];
 }
 
-Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options, Over over) {
+AnyPlan draw_plan(Under under, std::uint64_t seed, Over over) {
   switch (under) {
     case Under::kConnection:
-      return run_connection(draw_plan(seed, over), options);
+      return draw_plan(seed, over);
     case Under::kPlugin:
-      return run_plugin(draw_plugin_plan(seed, over), options);
+      return draw_plugin_plan(seed, over);
     case Under::kCollectives:
-      return run_collectives(draw_collective_plan(seed, over), options);
+      return draw_collective_plan(seed, over);
   }
   return {};
 }
 
-std::string describe_seed(Under under, std::uint64_t seed, Over over) {
+AnyPlan decode_plan(Under under, std::string_view text, const std::string& source) {
   switch (under) {
     case Under::kConnection:
-      return describe(draw_plan(seed, over));
+      return decode_plan(text, source);
     case Under::kPlugin:
-      return describe(draw_plugin_plan(seed, over));
+      return decode_plugin_plan(text, source);
     case Under::kCollectives:
-      return describe(draw_collective_plan(seed, over));
+      return decode_collective_plan(text, source);
   }
   return {};
+}
+
+std::string encode(const AnyPlan& plan) {
+  return std::visit([](const auto& one) { return encode(one); }, plan);
+}
+
+std::string describe(const AnyPlan& plan) {
+  return std::visit([](const auto& one) { return describe(one); }, plan);
+}
+
+Verdict run_plan(const AnyPlan& plan, const RunOptions& options) {
+  return std::visit([&](const auto& one) { return run_kind(one, options); }, plan);
 }
 
 }  // namespace tombolo::simulation

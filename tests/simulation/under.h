@@ -1,11 +1,15 @@
-// What is simulated: which layer of the product the faults lie beneath.
+// What is simulated: which layer of the product the faults lie beneath, and plans of any of them.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <variant>
 
 #include "tests/simulation/checks/verdict.h"
+#include "tests/simulation/plans/collective_plan.h"
 #include "tests/simulation/plans/plan.h"
+#include "tests/simulation/plans/plugin_plan.h"
 
 namespace tombolo::simulation {
 
@@ -14,12 +18,17 @@ enum class Under {
   kPlugin,      ///< NCCL's calls of the net plugin
   kCollectives  ///< communicators of several ranks
 };
-
 /// "connection", ...
 const char* name_of(Under under);
-/// Draws and runs the plan of a seed.
-Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options = {}, Over over = Over::kTcp);
-/// The plan of a seed, for people.
-std::string describe_seed(Under under, std::uint64_t seed, Over over = Over::kTcp);
+
+/// By Under.
+using AnyPlan = std::variant<Plan, PluginPlan, CollectivePlan>;
+
+AnyPlan draw_plan(Under under, std::uint64_t seed, Over over = Over::kTcp);
+/// Reads what encode() writes for a plan beneath that.
+AnyPlan decode_plan(Under under, std::string_view text, const std::string& source);
+std::string encode(const AnyPlan& plan);
+std::string describe(const AnyPlan& plan);
+Verdict run_plan(const AnyPlan& plan, const RunOptions& options = {});
 
 }  // namespace tombolo::simulation

@@ -3,33 +3,24 @@
 #include <algorithm>
 #include <array>
 
-#include "base/format.h"
-#include "collectives/schedule/algorithm.h"
 #include "tests/simulation/plans/draw.h"
 
 namespace tombolo::simulation {
 namespace {
 
 using collectives::Collective;
-using collectives::DataType;
 using collectives::ReduceOp;
 
 // What each rank gives to all steps together; more would only make schedules fewer.
 constexpr std::size_t kMostBytesPerRank = 120'000;
 
-// Types in which the values of a run, and their sums and products, are exact.
-constexpr std::array kTypes{DataType::kInt8,    DataType::kUint8,   DataType::kInt32,
-                            DataType::kUint32,  DataType::kInt64,   DataType::kUint64,
-                            DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16};
-
 CollectiveStep draw_step(Draw& draw, const CollectivePlan& plan, std::size_t& left) {
   CollectiveStep step;
   step.collective = collectives::kAllCollectives[draw.below(std::size(collectives::kAllCollectives))];
-  step.type = draw.one_of(kTypes);
+  step.type = draw.one_of(kStepTypes);
   constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax};
   step.op = draw.one_of(kOps);
-  // An average of integers truncates; one of floats rounds, by a rule that is not this simulator's business.
-  if (step.type < DataType::kFloat16 && draw.once_in(5)) step.op = ReduceOp::kAverage;
+  if (step.may_average() && draw.once_in(5)) step.op = ReduceOp::kAverage;
   const std::size_t bytes = std::min(draw_size(draw), left);
   left -= bytes;
   step.count = bytes / collectives::size_of(step.type);
@@ -58,14 +49,15 @@ CollectivePlan draw_collective_plan(std::uint64_t seed, Over over) {
   CollectivePlan plan;
   plan.network = draw_network(seed, over);
   Draw draw(~seed + 1'000'003);
-  const std::uint64_t ranks = 2 + draw.below(5);
+  const std::uint64_t ranks = CollectivePlan::kFewestRanks +
+                              draw.below(CollectivePlan::kMostRanks - CollectivePlan::kFewestRanks + 1);
   const std::uint64_t clusters = 1 + draw.below(3);
   for (std::uint64_t rank = 0; rank < ranks; ++rank)
     plan.clusters.push_back(static_cast<unsigned>(draw.below(clusters)));
   for (Fault& fault : plan.network.faults) fault.host = static_cast<unsigned>(draw.below(ranks));
   plan.algorithm = draw.one_of(std::array{"auto", "auto", "ring", "two-level"});
-  plan.tuning.segment_bytes = draw.one_of(std::array<std::size_t, 3>{512 * 1024, 8192, 1000});
-  plan.tuning.small_bytes = draw.one_of(std::array<std::size_t, 3>{16 * 1024, 1024, 0});
+  plan.segment_bytes = draw.one_of(std::array<std::size_t, 3>{512 * 1024, 8192, 1000});
+  plan.small_bytes = draw.one_of(std::array<std::size_t, 3>{16 * 1024, 1024, 0});
   plan.halves = draw.once_in(4);
   plan.finalizes = draw.once_in(2);
   if (draw.once_in(12)) {
@@ -84,27 +76,18 @@ CollectivePlan draw_collective_plan(std::uint64_t seed, Over over) {
   return plan;
 }
 
-std::string describe(const CollectivePlan& plan) {
-  std::string text = describe(plan.network);
-  text +=
-      fmt::format("  {} ranks in clusters {}, algorithm {}, segments of {}, small up to {}{}{}\n",
-                  plan.ranks(), fmt::join(plan.clusters, " "), plan.algorithm, plan.tuning.segment_bytes,
-                  plan.tuning.small_bytes, plan.halves ? ", split" : "", plan.finalizes ? ", finalized" : "");
-  if (plan.abort) {
-    text += fmt::format("  rank {} is aborted at {} us\n", plan.abort->rank,
-                        plan.abort->at / std::chrono::microseconds(1));
+void CollectivePlan::leave_out_rank(unsigned rank) {
+  const auto renumber = [rank](unsigned& one) { one = one == rank ? 0 : one - (one > rank); };
+  clusters.erase(clusters.begin() + rank);
+  for (Fault& fault : network.faults) renumber(fault.host);
+  if (abort) renumber(abort->rank);
+  for (CollectiveStep& step : steps) {
+    renumber(step.root);
+    for (Transfer& one : step.transfers) {
+      renumber(one.from);
+      renumber(one.to);
+    }
   }
-  for (std::size_t number = 0; number < plan.steps.size(); ++number) {
-    const CollectiveStep& step = plan.steps[number];
-    text += fmt::format("  step {}: {} of {} {} {}, root {}{}{}{}", number, collective_name(step.collective),
-                        step.count, data_type_name(step.type), reduce_op_name(step.op), step.root,
-                        step.in_place ? ", in place" : "", step.in_half ? ", in the halves" : "",
-                        step.started ? ", started" : "");
-    for (const Transfer& one : step.transfers)
-      text += fmt::format("; {} sends {} bytes to {}", one.from, one.bytes, one.to);
-    text += "\n";
-  }
-  return text;
 }
 
 }  // namespace tombolo::simulation

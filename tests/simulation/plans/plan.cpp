@@ -98,7 +98,10 @@ const char* name_of(Over over) {
 
 Plan draw_network(std::uint64_t seed, Over over) {
   Plan plan = draw_plan(seed, over);
+  const Plan usual;
   plan.messages.clear();
+  plan.window = usual.window;
+  plan.wait_before_close = usual.wait_before_close;
   for (Fault& fault : plan.faults)
     if (fault.kind == Fault::Kind::kGiveUp) fault.kind = Fault::Kind::kKill;
   return plan;

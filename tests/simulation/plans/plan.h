@@ -1,6 +1,7 @@
 // What a simulated run does: data, so that a failing run can be repeated, printed and made shorter.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -73,7 +74,7 @@ struct Plan {
   unsigned short_one_in = 0;  ///< reads and writes are short once in so many calls
   Duration delay = std::chrono::microseconds(50);
   double bytes_per_second = 1e9;
-  unsigned window[2] = {4, 4};  ///< requests that each owner has posted at once, each way
+  std::array<unsigned, 2> window{4, 4};  ///< requests that each owner has posted at once, each way
   bool wait_before_close = true;
   // Of shared memory alone, whose two processes are of one host:
   transport::shm::Fetch fetch = transport::shm::Fetch::kWhereCheaper;
@@ -111,7 +112,7 @@ std::string describe(const Plan& plan);
 /// One line of JSON, which decode_plan() reads.
 std::string encode(const Plan& plan);
 /// Only the messages and faults have to be there; what else is not is as in Plan{}. Throws kInvalidUsage with
-/// the field that is wrong; `source` names the text in the message.
+/// the field that is wrong; `source` names the text in the message. So do those of the other kinds of plans.
 Plan decode_plan(std::string_view text, const std::string& source);
 
 }  // namespace tombolo::simulation

@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/sanitizer.h"
+#include "tests/simulation/plans/collective_plan.h"
+#include "tests/simulation/plans/plugin_plan.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -85,6 +87,72 @@ TEST(Plan, PeopleCanReadIt) {
   plan.faults[0].times = 2;
   EXPECT_NE(describe(plan).find("errno 24 of accept 2 time(s) on host 0"), std::string::npos)
       << describe(plan);
+}
+
+// Its order of sending names messages by their numbers, which change.
+TEST(PluginPlan, AMessageThatIsLeftOutLeavesItsGroupAndItsPlaceInTheOrder) {
+  CommPlan comm;
+  comm.messages = {10, 11, 12, 13};
+  comm.tags = {0, 1, 2, 3};
+  comm.pauses.assign(4, {});
+  comm.groups = {1, 2, 1};
+  comm.send_order = {3, 1, 0, 2};
+  comm.leave_out(1);
+  EXPECT_EQ(comm.messages, (std::vector<std::size_t>{10, 12, 13}));
+  EXPECT_EQ(comm.tags, (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(comm.groups, (std::vector<unsigned>{1, 1, 1}));
+  EXPECT_EQ(comm.send_order, (std::vector<std::size_t>{2, 0, 1}));
+  comm.leave_out(0);
+  EXPECT_EQ(comm.groups, (std::vector<unsigned>{1, 1}));
+  EXPECT_EQ(comm.send_order, (std::vector<std::size_t>{1, 0}));
+}
+
+TEST(CollectivePlan, WhatALeftOutRankDidIsRankZeros) {
+  CollectivePlan plan;
+  plan.clusters = {5, 6, 7};
+  Fault kill;
+  kill.kind = Fault::Kind::kKill;
+  kill.host = 2;
+  plan.network.faults = {kill};
+  plan.abort = CollectivePlan::Abort{1, {}};
+  CollectiveStep step;
+  step.root = 2;
+  step.transfers = {{0, 1, 10}, {2, 0, 20}};
+  plan.steps = {step};
+  plan.leave_out_rank(1);
+  EXPECT_EQ(plan.clusters, (std::vector<unsigned>{5, 7}));
+  EXPECT_EQ(plan.network.faults[0].host, 1u);
+  EXPECT_EQ(plan.abort->rank, 0u);
+  EXPECT_EQ(plan.steps[0].root, 1u);
+  EXPECT_EQ(plan.steps[0].transfers, (std::vector<Transfer>{{0, 0, 10}, {1, 0, 20}}));
+}
+
+TEST(PluginPlan, ATextThatCannotBeCarriedOutIsRefused) {
+  const std::string network = R"({"network":{"faults":[]},"comms":[)";
+  EXPECT_EQ(decode_plugin_plan(network + R"({"messages":[{"size":5}]}]})", "a test").comms[0].messages,
+            (std::vector<std::size_t>{5}));
+  for (const char* comm :
+       {R"({"messages":[{"size":5}],"groups":[2]}]})", R"({"messages":[{"size":5}],"send_order":[1]}]})",
+        R"({"messages":[{"size":5},{"size":6}],"send_order":[1,0]}]})",
+        R"({"messages":[{"size":5,"tag":1},{"size":5}]}]})",
+        R"({"messages":[{"size":5}],"ending":"never"}]})", R"({"messages":[{"size":5}],"windows":[0,1]}]})"})
+    EXPECT_THROW(decode_plugin_plan(network + comm, "a test"), Error) << comm;
+  EXPECT_THROW(decode_plugin_plan(R"({"network":{"faults":[],"messages":[]},"comms":[]})", "a test"), Error);
+}
+
+TEST(CollectivePlan, ATextThatCannotBeCarriedOutIsRefused) {
+  const std::string ranks = R"({"network":{"faults":[]},"clusters":[0,0],)";
+  EXPECT_EQ(decode_collective_plan(ranks + R"("steps":[{"collective":"all_reduce","count":5}]})", "a test")
+                .steps[0]
+                .count,
+            5u);
+  for (const char* rest : {R"("steps":[{"collective":"some_reduce"}]})", R"("steps":[{"type":"half"}]})",
+                           R"("steps":[{"type":"float","op":"avg"}]})", R"("steps":[{"in_half":true}]})",
+                           R"("steps":[{"root":2}]})", R"("steps":[{"transfers":[{"from":0,"to":2}]}]})",
+                           R"("algorithm":"none","steps":[]})", R"("abort":{"rank":2},"steps":[]})"})
+    EXPECT_THROW(decode_collective_plan(ranks + rest, "a test"), Error) << rest;
+  EXPECT_THROW(decode_collective_plan(R"({"network":{"faults":[]},"clusters":[0],"steps":[]})", "a test"),
+               Error);
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 // Plans as text: for people, and as JSON.
 #include <array>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 
-#include "base/format.h"
-#include "base/json.h"
-#include "tests/simulation/plans/plan.h"
+#include "tests/simulation/plans/plan_json.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -67,40 +64,21 @@ std::string subject(const Fault& fault) {
   return {};
 }
 
-template <std::size_t N>
-std::size_t choice(const JsonCursor& cursor, const std::array<const char*, N>& names) {
-  const std::string given = cursor.text();
-  for (std::size_t i = 0; i < N; ++i)
-    if (given == names[i]) return i;
-  cursor.reject(fmt::format("'{}' is none of those that there are", given));
-}
-
-std::int64_t optional_integer(const JsonCursor& object, const char* name, std::int64_t most) {
-  const auto value = object.optional(name);
-  return value ? value->integer(0, most) : 0;
-}
-
-constexpr std::int64_t kMostNanoseconds = 100'000'000'000;
-
-Duration optional_duration(const JsonCursor& object, const char* name) {
-  return Duration(optional_integer(object, name, kMostNanoseconds));
-}
-
-Fault decode_fault(const JsonCursor& from) {
+Fault decode_fault(const JsonCursor& from, unsigned hosts) {
   from.only(
       {"kind", "at_ns", "at_close", "host", "nic", "stream", "lasts_ns", "call", "errno", "times", "step"});
   std::array<const char*, Fault::kKinds> kinds{};
   for (std::size_t i = 0; i < kinds.size(); ++i) kinds[i] = kKindNames[i].name;
   Fault fault;
   fault.kind = static_cast<Fault::Kind>(choice(from.field("kind"), kinds));
-  fault.at = optional_duration(from, "at_ns");
+  read_member(from, "at_ns", fault.at);
   if (const auto close = from.optional("at_close"); close && close->boolean())
     fault.from = Fault::From::kFirstClose;
-  fault.step = static_cast<std::uint64_t>(optional_integer(from, "step", INT64_MAX));
-  fault.host = static_cast<unsigned>(optional_integer(from, "host", 1));
-  fault.nic = static_cast<unsigned>(optional_integer(from, "nic", 7));
-  fault.stream = static_cast<unsigned>(optional_integer(from, "stream", 63));
-  fault.lasts = optional_duration(from, "lasts_ns");
+  read_member(from, "step", fault.step, 0, INT64_MAX);
+  read_member(from, "host", fault.host, 0, hosts - 1);
+  read_member(from, "nic", fault.nic, 0, 7);
+  read_member(from, "stream", fault.stream, 0, 63);
+  read_member(from, "lasts_ns", fault.lasts);
   if (fault.kind == Fault::Kind::kErrno) {
     fault.call = kCalls[choice(from.field("call"), kCallNames)];
     fault.error = static_cast<int>(from.field("errno").integer(1, 200));
@@ -112,11 +90,12 @@ Fault decode_fault(const JsonCursor& from) {
 Json encode(const Fault& fault) {
   Json json{{"kind", name_of(fault.kind).name}, {"at_ns", fault.at.count()}};
   if (fault.from == Fault::From::kFirstClose) json["at_close"] = true;
-  if (fault.step != 0) json["step"] = fault.step;
-  if (fault.host != 0) json["host"] = fault.host;
-  if (fault.nic != 0) json["nic"] = fault.nic;
-  if (fault.stream != 0) json["stream"] = fault.stream;
-  if (fault.lasts != Duration::zero()) json["lasts_ns"] = fault.lasts.count();
+  const Fault usual;
+  write_member(json, "step", fault.step, usual.step);
+  write_member(json, "host", fault.host, usual.host);
+  write_member(json, "nic", fault.nic, usual.nic);
+  write_member(json, "stream", fault.stream, usual.stream);
+  write_member(json, "lasts_ns", fault.lasts);
   if (fault.kind == Fault::Kind::kErrno) {
     json["call"] = name_of(fault.call);
     json["errno"] = fault.error;
@@ -159,7 +138,7 @@ std::string describe(const Plan& plan) {
   return text;
 }
 
-std::string encode(const Plan& plan) {
+Json to_json(const Plan& plan) {
   Json json{{"seed", plan.seed},
             {"nics", plan.nics},
             {"streams", plan.streams},
@@ -170,7 +149,7 @@ std::string encode(const Plan& plan) {
             {"short_one_in", plan.short_one_in},
             {"delay_ns", plan.delay.count()},
             {"bytes_per_second", plan.bytes_per_second},
-            {"windows", {plan.window[0], plan.window[1]}},
+            {"windows", plan.window},
             {"wait_before_close", plan.wait_before_close},
             {"messages", Json::array()},
             {"faults", Json::array()}};
@@ -184,16 +163,14 @@ std::string encode(const Plan& plan) {
   }
   for (const Message& message : plan.messages) {
     Json one{{"from", message.from}, {"size", message.size}};
-    if (message.pause != Duration::zero()) one["pause_ns"] = message.pause.count();
+    write_member(one, "pause_ns", message.pause);
     json["messages"].push_back(std::move(one));
   }
   for (const Fault& fault : plan.faults) json["faults"].push_back(encode(fault));
-  return json.dump();
+  return json;
 }
 
-Plan decode_plan(std::string_view text, const std::string& source) {
-  const JsonDocument document = JsonDocument::parse(text, source);
-  const JsonCursor root = document.root();
+Plan plan_from(const JsonCursor& root, unsigned hosts) {
   root.only({"seed",         "nics",
              "streams",      "tls",
              "checksums",    "chunk",
@@ -204,48 +181,64 @@ Plan decode_plan(std::string_view text, const std::string& source) {
              "over",         "fetch",
              "or_tcp",       "lap",
              "yield_one_in", "early_one_in"});
-  const auto number = [&](const char* name, auto& into, std::int64_t least, std::int64_t most) {
-    if (const auto value = root.optional(name))
-      into = static_cast<std::remove_cvref_t<decltype(into)>>(value->integer(least, most));
-  };
-  const auto flag = [&](const char* name, bool& into) {
-    if (const auto value = root.optional(name)) into = value->boolean();
-  };
   Plan plan;
-  number("seed", plan.seed, 0, INT64_MAX);
+  read_member(root, "seed", plan.seed, 0, INT64_MAX);
   if (const auto over = root.optional("over")) plan.over = static_cast<Over>(choice(*over, kOverNames));
   if (const auto fetch = root.optional("fetch"))
     plan.fetch = static_cast<transport::shm::Fetch>(choice(*fetch, kFetchNames));
-  flag("or_tcp", plan.or_tcp);
-  number("lap", plan.lap, 1, INT64_MAX);
-  number("yield_one_in", plan.yield_one_in, 0, 1000);
-  number("early_one_in", plan.early_one_in, 0, 1000);
-  number("nics", plan.nics, 1, 8);
-  number("streams", plan.streams, 0, 64);
-  flag("tls", plan.tls);
-  flag("checksums", plan.checksums);
-  number("chunk", plan.chunk, 0, 1 << 30);
-  number("replay", plan.replay, 0, 1 << 30);
-  number("short_one_in", plan.short_one_in, 0, 1000);
-  if (const auto delay = root.optional("delay_ns"))
-    plan.delay = Duration(delay->integer(0, kMostNanoseconds));
+  read_member(root, "or_tcp", plan.or_tcp);
+  read_member(root, "lap", plan.lap, 1, INT64_MAX);
+  read_member(root, "yield_one_in", plan.yield_one_in, 0, 1000);
+  read_member(root, "early_one_in", plan.early_one_in, 0, 1000);
+  read_member(root, "nics", plan.nics, 1, 8);
+  read_member(root, "streams", plan.streams, 0, 64);
+  read_member(root, "tls", plan.tls);
+  read_member(root, "checksums", plan.checksums);
+  read_member(root, "chunk", plan.chunk, 0, 1 << 30);
+  read_member(root, "replay", plan.replay, 0, 1 << 30);
+  read_member(root, "short_one_in", plan.short_one_in, 0, 1000);
+  read_member(root, "delay_ns", plan.delay);
   if (const auto rate = root.optional("bytes_per_second")) plan.bytes_per_second = rate->positive_number();
-  if (const auto given = root.optional("windows")) {
-    const auto windows = given->elements();
-    if (windows.size() != 2) given->reject("expected two numbers");
-    for (std::size_t host = 0; host < 2; ++host)
-      plan.window[host] = static_cast<unsigned>(windows[host].integer(1, 64));
+  read_member(root, "windows", plan.window);
+  read_member(root, "wait_before_close", plan.wait_before_close);
+  if (const auto messages = root.optional("messages")) {
+    for (const JsonCursor& from : messages->elements()) {
+      from.only({"from", "size", "pause_ns"});
+      Message message;
+      message.from = static_cast<unsigned>(from.field("from").integer(0, 1));
+      message.size =
+          static_cast<std::size_t>(from.field("size").integer(0, static_cast<std::int64_t>(kLongestMessage)));
+      read_member(from, "pause_ns", message.pause);
+      plan.messages.push_back(message);
+    }
   }
-  flag("wait_before_close", plan.wait_before_close);
-  for (const JsonCursor& one : root.field("messages").elements()) {
-    one.only({"from", "size", "pause_ns"});
-    plan.messages.push_back(
-        {static_cast<unsigned>(one.field("from").integer(0, 1)),
-         static_cast<std::size_t>(one.field("size").integer(0, static_cast<std::int64_t>(kLongestMessage))),
-         optional_duration(one, "pause_ns")});
-  }
-  for (const JsonCursor& one : root.field("faults").elements()) plan.faults.push_back(decode_fault(one));
+  for (const JsonCursor& one : root.field("faults").elements())
+    plan.faults.push_back(decode_fault(one, hosts));
   return plan;
+}
+
+Json network_to_json(const Plan& network) {
+  Json json = to_json(network);
+  // Nobody asks for them there.
+  for (const char* name : {"messages", "windows", "wait_before_close"}) json.erase(name);
+  return json;
+}
+
+Plan network_from(const JsonCursor& root, unsigned hosts) {
+  const JsonCursor network = root.field("network");
+  for (const char* name : {"messages", "windows", "wait_before_close"})
+    if (network.optional(name)) network.reject(fmt::format("a network has no {}", name));
+  return plan_from(network, hosts);
+}
+
+std::string encode(const Plan& plan) {
+  return to_json(plan).dump();
+}
+
+Plan decode_plan(std::string_view text, const std::string& source) {
+  const JsonDocument document = JsonDocument::parse(text, source);
+  document.root().field("messages");
+  return plan_from(document.root(), 2);
 }
 
 }  // namespace tombolo::simulation

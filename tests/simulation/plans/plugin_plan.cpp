@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/format.h"
 #include "tests/simulation/plans/draw.h"
 
 namespace tombolo::simulation {
@@ -101,37 +100,19 @@ PluginPlan draw_plugin_plan(std::uint64_t seed, Over over) {
   return plan;
 }
 
-std::string describe(const PluginPlan& plan) {
-  std::string text = describe(plan.network);
-  text += fmt::format("  {}, {}, ended {}\n", plan.devices_per_nic ? "a device per NIC" : "one device",
-                      plan.shared_context ? "one context for all" : "a context per connection",
-                      plan.finalized_early ? "once connected" : "last");
-  static constexpr const char* kEndings[] = {"closes together", "closes when done", "aborts",
-                                             "gives up connecting", "closes with requests in flight"};
-  for (std::size_t i = 0; i < plan.comms.size(); ++i) {
-    const CommPlan& comm = plan.comms[i];
-    text += fmt::format("  comm {}: host {} sends, windows {} and {}{}{}{}, {}", i, comm.sender,
-                        comm.window[0], comm.window[1], comm.registered ? ", registered" : "",
-                        comm.other_handle_first ? ", after another handle" : "",
-                        comm.listener_closes_early ? ", listener closes early" : "",
-                        kEndings[static_cast<int>(comm.ending)]);
-    if (comm.tells_attributes) text += ", attributes told";
-    if (comm.ends_early())
-      text +=
-          fmt::format(" at the {} after {}", comm.receiver_aborts ? "receiver" : "sender", comm.abort_after);
-    text += "; bytes:";
-    for (std::size_t at = 0; at < comm.messages.size(); ++at) {
-      text += fmt::format(" {}", comm.messages[at]);
-      if (!comm.tags.empty()) text += fmt::format(" tag {}", comm.tags[at]);
-      if (comm.pauses[at] > Duration::zero())
-        text += fmt::format(" (after {} us)", comm.pauses[at] / microseconds(1));
-    }
-    if (!comm.groups.empty())
-      text += fmt::format("; groups of {}; sent as {}", fmt::join(comm.groups, " "),
-                          fmt::join(comm.send_order, " "));
-    text += "\n";
-  }
-  return text;
+void CommPlan::leave_out(std::size_t message) {
+  const auto erase = [message](auto& list) {
+    if (!list.empty()) list.erase(list.begin() + static_cast<std::ptrdiff_t>(message));
+  };
+  erase(messages);
+  erase(tags);
+  erase(pauses);
+  std::erase(send_order, message);
+  for (std::size_t& one : send_order) one -= one > message;
+  std::size_t end = 0;
+  const auto its_group =
+      std::ranges::find_if(groups, [&](unsigned count) { return (end += count) > message; });
+  if (its_group != groups.end() && --*its_group == 0) groups.erase(its_group);
 }
 
 }  // namespace tombolo::simulation

@@ -1,9 +1,11 @@
 // What a simulated run beneath the NCCL plugin's contract does.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/simulation/plans/plan.h"
@@ -19,16 +21,16 @@ struct CommPlan {
     kGiveUp,    ///< the connecting end asks a few times and then never again
     kInFlight,  ///< one end closes with requests under way
   };
-  unsigned sender = 0;                  ///< host
-  std::vector<std::size_t> messages;    ///< sizes, in the order of the receiver's slots
-  std::vector<int> tags;                ///< of each message; empty: all 0
-  std::vector<unsigned> groups;         ///< messages of each irecv, in order; empty: one each
-  std::vector<std::size_t> send_order;  ///< the messages as they are sent; empty: in order
-  std::vector<Duration> pauses;         ///< before each message is sent
-  unsigned window[2] = {4, 4};          ///< requests posted at once by the sender and the receiver
-  bool registered = true;               ///< buffers are registered with the connection
-  bool other_handle_first = false;      ///< the handle's memory held another listener's handle before
-  bool listener_closes_early = false;   ///< right after accept
+  unsigned sender = 0;                   ///< host
+  std::vector<std::size_t> messages;     ///< sizes, in the order of the receiver's slots
+  std::vector<int> tags;                 ///< of each message; empty: all 0
+  std::vector<unsigned> groups;          ///< messages of each irecv, in order; empty: one each
+  std::vector<std::size_t> send_order;   ///< the messages as they are sent; empty: in order
+  std::vector<Duration> pauses;          ///< before each message is sent
+  std::array<unsigned, 2> window{4, 4};  ///< requests posted at once by the sender and the receiver
+  bool registered = true;                ///< buffers are registered with the connection
+  bool other_handle_first = false;       ///< the handle's memory held another listener's handle before
+  bool listener_closes_early = false;    ///< right after accept
   Ending ending = Ending::kTogether;
   bool tells_attributes = false;  ///< NCCL says again and again how it will use connections
   bool receiver_aborts = false;   ///< with kAbort and kInFlight: which end
@@ -36,6 +38,9 @@ struct CommPlan {
 
   int tag_of(std::size_t message) const noexcept { return tags.empty() ? 0 : tags[message]; }
   bool ends_early() const noexcept { return ending == Ending::kAbort || ending == Ending::kInFlight; }
+  /// Leaves a message out, which the receiver's groups and the order of sending then skip.
+  void leave_out(std::size_t message);
+  friend bool operator==(const CommPlan&, const CommPlan&) = default;
 };
 
 struct PluginPlan {
@@ -44,9 +49,13 @@ struct PluginPlan {
   bool shared_context = false;   ///< as up to v10: one context for all connections of a process
   bool finalized_early = false;  ///< contexts end once the connections are made, and not after them
   std::vector<CommPlan> comms;
+  friend bool operator==(const PluginPlan&, const PluginPlan&) = default;
 };
 
 PluginPlan draw_plugin_plan(std::uint64_t seed, Over over = Over::kTcp);
 std::string describe(const PluginPlan& plan);
+/// One line of JSON, which decode_plugin_plan() reads. What is as usual need not be there.
+std::string encode(const PluginPlan& plan);
+PluginPlan decode_plugin_plan(std::string_view text, const std::string& source);
 
 }  // namespace tombolo::simulation

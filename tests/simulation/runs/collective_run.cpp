@@ -47,6 +47,7 @@ struct RankProcess {
   unsigned rank = 0;
   RankState state = RankState::kWorking;
   std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers;
+  std::shared_ptr<transport::Meters> meters;
   std::unique_ptr<Communicator> all, half;
   bool made = false, aborting = false;
   std::size_t steps_done = 0;
@@ -85,7 +86,10 @@ class CollectiveRun {
       world_.add(rank.rank, [this, &rank] { live(rank); });
     }
     if (plan_.abort) world_.add(plan_.abort->rank, [this] { abort(ranks_[plan_.abort->rank]); });
-    if (std::string wrong = world_.run(kCollectiveLimit); !wrong.empty()) {
+    const std::string wrong = world_.run(kCollectiveLimit);
+    for (const RankProcess& rank : ranks_)
+      if (rank.meters) count_streams(*rank.meters, verdict_);
+    if (!wrong.empty()) {
       note(wrong + doing());
       // What still lies on the actors' stacks is lost, and with it what it refers to.
       for (RankProcess& rank : ranks_) new RankProcess(std::move(rank));
@@ -114,16 +118,18 @@ class CollectiveRun {
   bool complete(const RankProcess& rank) const { return rank.steps_done == plan_.steps.size(); }
   void sleep(Duration how_long) { world_.sleep({}, world_.clock().now() + how_long); }
 
-  collectives::Options options_of(const RankProcess& rank) {
+  collectives::Options options_of(RankProcess& rank) {
     collectives::Options made;
     made.identity.rank = static_cast<int>(rank.rank);
     made.identity.size = static_cast<int>(plan_.ranks());
     made.secret = transport::Secret::from_bytes(std::array<std::byte, transport::Secret::kBytes>{});
     made.log = log_of(options_, world_, rank.rank);
     made.router = router_options(plan_.network, rank.rank, world_, rank.helpers, made.log);
+    rank.meters = made.router.meters;
     made.router.host.cluster = fmt::format("c{}", plan_.clusters[rank.rank]);
     made.algorithm = plan_.algorithm;
-    made.tuning = plan_.tuning;
+    made.tuning.segment_bytes = plan_.segment_bytes;
+    made.tuning.small_bytes = plan_.small_bytes;
     made.deadline = kPatience;
     made.spin = Duration::zero();  // no virtual time passes while a process calculates
     made.store = store_.access(rank.rank);

@@ -82,6 +82,22 @@ TEST(CollectiveRun, ARankThatIsAbortedFailsTheOthers) {
   EXPECT_LT(verdict.messages, 4 * plan.steps.size());
 }
 
+TEST(CollectiveRun, StreamsThatBreakAreCounted) {
+  CollectivePlan plan = plan_of(3);
+  for (int i = 0; i < 200; ++i) plan.steps.push_back(step_of(Collective::kAllReduce, 2000));
+  const Verdict without = run_collectives(plan);
+  for (int i = 1; i <= 3; ++i) {
+    Fault reset;
+    reset.at = i * std::chrono::milliseconds(30);
+    plan.network.faults.push_back(reset);
+  }
+  const Verdict verdict = run_collectives(plan);
+  EXPECT_EQ(without.breaks, 0u);
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_GE(verdict.breaks, 3u);
+  EXPECT_GE(verdict.rejoins, 3u);
+}
+
 TEST(CollectiveRun, AByteThatIsLostIsSeen) {
   CollectivePlan plan = plan_of(2);
   plan.steps.push_back(step_of(Collective::kAllGather, 4000));

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/simulation/shrink.h"
-
 namespace tombolo::simulation {
 namespace {
 
@@ -68,49 +66,6 @@ TEST(ConnectionRun, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
     EXPECT_EQ(verdict.messages, plan.messages.size());
     EXPECT_GT(verdict.breaks, 512U + 28U) << "from host " << sender;
   }
-}
-
-TEST(Shrink, LeavesOutWhatADefectDoesNotNeed) {
-  RunOptions options;
-  options.defect = Defect::kWrongSize;
-  std::uint64_t seed = 1;
-  while (run_connection(draw_plan(seed), options).ok()) ++seed;
-  const auto [plan, complete] = shrink(draw_plan(seed), options);
-  EXPECT_TRUE(complete);
-  EXPECT_FALSE(run_connection(plan, options).ok());
-  EXPECT_TRUE(plan.faults.empty()) << describe(plan);
-  EXPECT_EQ(plan.messages.size(), 1u) << describe(plan);
-}
-
-TEST(Shrink, LeavesAPlanAloneThatGoesWell) {
-  EXPECT_EQ(shrink(draw_plan(1)).plan, draw_plan(1));
-}
-
-// Its owner asked again and again: each attempt took four million turns, and all together hours.
-TEST(Shrink, EndsWhereARequestOfAFailedConnectionIsNeverDone) {
-  RunOptions options;
-  options.defect = Defect::kNeverDone;
-  Plan plan = draw_plan(13, Over::kShm);
-  plan.faults.clear();
-  plan.messages = {{0, 9206, {}}};
-  const Verdict verdict = run_connection(plan, options);
-  EXPECT_NE(verdict.wrong.find("the peer closed the connection"), std::string::npos) << verdict.wrong;
-  EXPECT_LT(verdict.turns, 200'000u);
-  EXPECT_FALSE(shrink(plan, options).plan.messages.empty());
-}
-
-TEST(Shrink, BeginsNoAttemptOnceItsTurnsAreSpent) {
-  RunOptions options;
-  options.defect = Defect::kWrongSize;
-  std::uint64_t seed = 1;
-  while (run_connection(draw_plan(seed), options).ok()) ++seed;
-  const Plan plan = draw_plan(seed);
-  const std::uint64_t turns = run_connection(plan, options).turns;
-  const Shrunk none = shrink(plan, options, turns), some = shrink(plan, options, 2 * turns);
-  EXPECT_EQ(none.plan, plan);
-  EXPECT_FALSE(none.complete);
-  EXPECT_FALSE(some.complete);
-  EXPECT_FALSE(run_connection(some.plan, options).ok());
 }
 
 }  // namespace

@@ -155,12 +155,12 @@ bool Owner::connect() {
 
 template <typename Waiting>
 void Owner::wait(const Waiting& on, Duration most) {
-  std::vector<pollfd> handles;
-  on.append_wait_handles(handles);
+  handles_.clear();
+  on.append_wait_handles(handles_);
   if (spins_.woken_for_nothing(world_.clock().now(), world_.kernel().moved(host_)))
     wrong_(fmt::format("host {}: woken again and again for nothing; ready:{}", host_,
-                       world_.kernel().describe_ready(handles)));
-  world_.sleep(handles, world_.clock().now() + most);
+                       world_.kernel().describe_ready(handles_)));
+  world_.sleep(handles_, world_.clock().now() + most);
 }
 
 void Owner::fail(std::string text) {

@@ -87,6 +87,8 @@ class Owner {
   bool paused_ = false;                       // it has made the pause before its next message
   bool finished_ = false;                     // it wants nothing more
   SpinWatch spins_;
+  // That it sleeps on. What lies on the stack of an actor that never goes on would be lost.
+  std::vector<pollfd> handles_;
   transport::Statistics statistics_;
   std::vector<std::byte> endpoint_;  // encoded; empty until it listens
 

@@ -21,6 +21,7 @@ void PluginProcess::load(std::vector<PluginEnd>& ends) {
   helpers_ = std::make_shared<ProcessHelpers>(ProcessHelpers::Simulated{}, world_.clock());
   Node node;
   node.router = router_options(plan_.network, host_, world_, helpers_, {});
+  meters_ = node.router.meters;
   node.devices = std::make_unique<DeviceList>(
       make_devices(node.router.host, plan_.devices_per_nic ? DeviceMode::kPerNic : DeviceMode::kMerged));
   node.deadline = 4 * kIdleTimeout;

@@ -36,6 +36,8 @@ class PluginProcess {
 
   bool dead() const { return world_.kernel().killed(host_); }
   std::size_t devices() const noexcept { return node_->devices->size(); }
+  /// What its connections' meters count.
+  const transport::Meters& meters() const noexcept { return *meters_; }
   /// After a run that did not end: leaves what the stacks of actors refer to that will never go on.
   void abandon();
 
@@ -50,6 +52,7 @@ class PluginProcess {
   std::function<void(const std::string&)> wrong_;
   std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers_;
   std::shared_ptr<const net_plugin::Node> node_;
+  std::shared_ptr<const transport::Meters> meters_;
   std::vector<void*> contexts_;
   std::size_t errors_logged_ = 0;
   std::string last_error_;

@@ -13,6 +13,7 @@
 #include "tests/simulation/runs/plugin_end.h"
 #include "tests/simulation/runs/plugin_owner.h"
 #include "tests/simulation/runs/plugin_process.h"
+#include "tests/simulation/runs/simulated_host.h"
 #include "tests/simulation/world/world.h"
 #include "transport/kernel.h"
 
@@ -57,7 +58,9 @@ class PluginRun {
       world_.add(ends_[i].host, [this, i] { owners_[i].run(); });
       if (ends_[i].aborts()) world_.add(ends_[i].host, [this, i] { owners_[i].abort(); });
     }
-    if (std::string wrong = world_.run(kPluginLimit); !wrong.empty()) {
+    std::string wrong = world_.run(kPluginLimit);
+    for (const PluginProcess& process : processes_) count_streams(process.meters(), verdict_);
+    if (!wrong.empty()) {
       for (const PluginEnd& end : ends_) wrong += "; " + end.doing();
       note(wrong);
       for (PluginProcess& process : processes_) process.abandon();

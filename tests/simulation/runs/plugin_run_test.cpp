@@ -56,6 +56,26 @@ TEST(PluginRun, AnAbortFailsBothEnds) {
   EXPECT_LT(verdict.messages, 20u);
 }
 
+TEST(PluginRun, StreamsThatBreakAreCounted) {
+  PluginPlan plan;
+  plan.network.seed = 3;
+  CommPlan comm;
+  comm.messages.assign(20, 50'000);
+  comm.pauses.assign(20, std::chrono::milliseconds(10));
+  plan.comms.push_back(comm);
+  const Verdict without = run_plugin(plan);
+  for (int i = 1; i <= 3; ++i) {
+    Fault reset;
+    reset.at = i * std::chrono::milliseconds(50);
+    plan.network.faults.push_back(reset);
+  }
+  const Verdict verdict = run_plugin(plan);
+  EXPECT_EQ(without.breaks, 0u);
+  EXPECT_EQ(verdict.wrong, "");
+  EXPECT_GE(verdict.breaks, 3u);
+  EXPECT_GE(verdict.rejoins, 3u);
+}
+
 /// A receive waits for a lane that its sender has given up, and behind what fills the first lane that end
 /// cannot be seen; another lane's can.
 TEST(PluginRun, AReceiverLearnsThatTheLaneItAwaitsWillNotCome) {

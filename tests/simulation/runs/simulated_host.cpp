@@ -35,6 +35,15 @@ transport::RouterOptions router_options(const Plan& plan, unsigned host, World& 
   return made;
 }
 
+void count_streams(const transport::Meters& of_process, Verdict& verdict) {
+  const transport::MetersReading reading = of_process.read();
+  for (const auto& total : reading.totals) {
+    verdict.breaks += total.second.breaks;
+    verdict.rejoins += total.second.rejoins;
+    verdict.replayed += total.second.replayed;
+  }
+}
+
 Log log_of(const RunOptions& options, World& world, unsigned host) {
   if (!options.log) return {};
   return Log(LogLevel::kTrace, [&world, host](LogLevel, std::string_view text) {

@@ -17,6 +17,9 @@ transport::RouterOptions router_options(const Plan& plan, unsigned host, World& 
                                         std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers,
                                         Log log);
 
+/// Adds what became of the streams of a process to the verdict.
+void count_streams(const transport::Meters& of_process, Verdict& verdict);
+
 /// Prints with the virtual time where the options ask for it; silent otherwise. The world must outlive it.
 Log log_of(const RunOptions& options, World& world, unsigned host);
 
