@@ -24,16 +24,20 @@ std::string_view expected_choice(Collective collective, std::string_view name, c
   const std::size_t bytes = problem.count * problem.element_bytes;
   const std::size_t all = bytes * static_cast<std::size_t>(map.size);
   const std::string_view by_clusters = map.clusters.size() > 1 && !shared_routing ? "two-level" : "ring";
+  const bool relayed = map.clusters.size() == 2 && map.size == 4 && !shared_routing;  // two ranks in each
+  const std::size_t for_each = relayed ? tuning.small_bytes / 2 : tuning.small_bytes;
   switch (collective) {
     case Collective::kAllReduce:
       if (name != "auto") return name;
-      if (bytes <= (map.size == 2 ? 4 : 1) * tuning.small_bytes) return "doubling";
+      if (bytes <= (map.size == 2 ? 4 * tuning.small_bytes : for_each)) return "doubling";
       return by_clusters;
     case Collective::kReduceScatter:
       if (name != "auto") return name;
+      if (relayed && all <= tuning.small_bytes) return "relayed";
       return map.size > 1 && all <= tuning.small_bytes ? "direct" : by_clusters;
     case Collective::kAllGather:
       if (name != "auto") return name;
+      if (relayed && all <= for_each) return "relayed";
       return all <= tuning.small_bytes ? "direct" : by_clusters;
     case Collective::kBroadcast:
       return bytes <= tuning.small_bytes ? "tree" : "chain";
@@ -41,8 +45,9 @@ std::string_view expected_choice(Collective collective, std::string_view name, c
       return map.size > 1 && bytes <= tuning.small_bytes ? "tree" : "chain";
     case Collective::kGather:
     case Collective::kScatter:
-    case Collective::kAllToAll:
       return "direct";
+    case Collective::kAllToAll:
+      return relayed && all <= tuning.small_bytes ? "relayed" : "direct";
     case Collective::kBarrier:
       return "dissemination";
   }

@@ -86,10 +86,10 @@ TEST(Choice, SaysWhy) {
   EXPECT_EQ(why(1000, "ring", false), "TOMBOLO_ALGORITHM names ring");
   EXPECT_EQ(why(1024, "auto", true),
             "all ranks are on one host, and 4 KiB of a rank are no more than 64 KiB (TOMBOLO_HOST_LIMIT)");
-  EXPECT_EQ(why(1024, "auto", false), "doubling comes first and takes vectors of at most 4 KiB");
+  EXPECT_EQ(why(512, "auto", false), "doubling comes first and takes vectors of at most 2 KiB");
   const std::string far = why(100'000, "auto", false);
   EXPECT_TRUE(
-      far.starts_with("doubling takes vectors of at most 4 KiB; two-level takes ranks of several clusters"))
+      far.starts_with("doubling takes vectors of at most 2 KiB; two-level takes ranks of several clusters"))
       << far;
 }
 

@@ -1,7 +1,7 @@
 #include "collectives/schedule/algorithms/tree_broadcast.h"
 
 #include "collectives/schedule/algorithms/few_bytes.h"
-#include "collectives/schedule/algorithms/root_chain.h"
+#include "collectives/schedule/algorithms/root_tree.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -12,16 +12,14 @@ bool tree_broadcast_applies(const RankMap&, const Problem& problem, const Tuning
 
 Schedule build_tree_broadcast(const RankMap& ranks, const Problem& problem, const Tuning&, bool in_place) {
   ScheduleBuilder builder(problem, in_place);
-  const std::vector<int> chain = chain_from(ranks, problem.root);
-  const std::size_t n = chain.size(), p = position_in(chain, ranks.rank), bytes = problem.bytes();
+  const TreePlace place = place_in_tree(ranks, problem.root);
+  const bool is_root = ranks.rank == problem.root;
+  const std::size_t bytes = problem.bytes();
   const Piece output{Buffer::kOutput, 0};
-  const Piece source = p == 0 ? Piece{Buffer::kInput, 0} : output;
-  if (p == 0) builder.copy(output, source, bytes);
-  // The parent of position p is p without its highest bit.
-  std::size_t bit = 1;
-  while (bit <= p) bit *= 2;
-  if (p > 0) builder.receive(chain[p - bit / 2], output, bytes);
-  for (; p + bit < n; bit *= 2) builder.send(chain[p + bit], source, bytes);
+  const Piece source = is_root ? Piece{Buffer::kInput, 0} : output;
+  if (is_root) builder.copy(output, source, bytes);
+  if (!is_root) builder.receive(place.parent, output, bytes);
+  for (const int child : place.children) builder.send(child, source, bytes);
   return builder.build(kTreeBroadcast.name);
 }
 

@@ -1,4 +1,4 @@
-// Broadcast for small vectors: a binomial tree over the chain of chain_from().
+// Broadcast for small vectors: the tree of root_tree.h.
 #pragma once
 
 #include "collectives/schedule/algorithm.h"
