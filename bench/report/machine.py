@@ -52,9 +52,9 @@ def why_no_gpu():
 
 
 def source():
-    """The commit, and whether files were changed since; both None outside a clone."""
+    """The commit, and whether files were changed since, other than records of what was measured; both None outside a clone."""
     commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
-    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
     return {"commit": commit, "changed": changed is not None if commit else None}
 
 
