@@ -8,6 +8,7 @@
 
 #include "transport/channel/control_channel.h"
 #include "transport/failing.h"
+#include "transport/kernel.h"
 #include "transport/observe/meters.h"
 #include "transport/request_pool.h"
 
@@ -24,6 +25,8 @@ class ChannelConnection : public HostMemoryConnection {
   ChannelConnection(ControlChannel channel, std::string_view carrier);
 
   int socket() const noexcept { return channel_.socket.get(); }
+  /// Whether a forked child holds this copy: what its destructor did would be done to the parent's.
+  bool is_copy() const noexcept { return generation_ != fork_generation(); }
   TimePoint now() const noexcept { return channel_.clock->now(); }
 
   /// Takes a request, which the caller then puts into its window. Null where there is no room now. After an
@@ -110,6 +113,7 @@ class ChannelConnection : public HostMemoryConnection {
   static constexpr unsigned kTurnsToLook = 1024;
   static constexpr Duration kTimeToLook = std::chrono::milliseconds(10);
 
+  unsigned generation_ = fork_generation();
   mutable StallWatch stalls_;
   mutable bool sleeps_ = false;
   unsigned idle_turns_ = 0;

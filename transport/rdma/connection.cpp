@@ -53,6 +53,7 @@ RdmaConnection::RdmaConnection(channel::ControlChannel channel, Agreed agreed)
 }
 
 RdmaConnection::~RdmaConnection() {
+  if (is_copy()) return;
   // This comes first: after it no NIC touches the user's memory.
   end_payload();
   if (!error_ && !closing()) {

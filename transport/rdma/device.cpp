@@ -52,6 +52,7 @@ Device::Device(std::shared_ptr<const Verbs> verbs, const std::string& name, Log 
 }
 
 Device::~Device() {
+  if (is_copy()) return;
   verbs_->dealloc_pd(domain_);
   verbs_->close_device(context_);
 }
@@ -138,7 +139,7 @@ ibv_mr* Device::add_dma_buf(int file, std::uint64_t offset, std::span<std::byte>
 }
 
 void Device::remove(ibv_mr* registration) const noexcept {
-  verbs_->dereg_mr(registration);
+  if (!is_copy()) verbs_->dereg_mr(registration);
 }
 
 Devices& Devices::of_process() {

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "topology/nic.h"
 #include "topology/system/verbs_functions.h"
+#include "transport/kernel.h"
 #include "transport/rdma/registration_cache.h"
 
 namespace tombolo::transport::rdma {
@@ -42,6 +43,9 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   const Verbs& verbs() const noexcept { return *verbs_; }
+  /// Whether a forked child holds this copy. What it destroyed would be destroyed for the parent, whose
+  /// descriptor of the device it shares.
+  bool is_copy() const noexcept { return generation_ != fork_generation(); }
   const std::string& name() const noexcept { return name_; }
   ibv_context* context() const noexcept { return context_; }
   ibv_pd* domain() const noexcept { return domain_; }
@@ -85,6 +89,7 @@ class Device {
   mutable std::mutex lock_;
   std::map<int, std::string> trouble_;  // by port; 0: the device
   std::atomic<bool> lost_{false};
+  unsigned generation_ = fork_generation();
 };
 
 /// The devices of a process, each opened once. Threads: any.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -226,6 +227,32 @@ TEST_F(RdmaDevice, AQueuePairThatCannotBeConnectedNamesThePeersNic) {
                              pair.connect(*pair.queue_pairs()[0], peer, {1, 2}, test::pretended_options());
                            }),
                   "make a queue pair of RDMA device pretended0 ready");
+}
+
+// The child has the parent's descriptors of its devices: what it destroyed would be gone for the parent.
+TEST(RdmaAfterFork, AChildThatEndsItsCopiesDestroysNothing) {
+  auto fabric = std::make_unique<test::PretendedFabric>();
+  test::Pair pair = fabric->connect();
+  ASSERT_TRUE(pair.first && pair.second);
+  std::vector<std::byte> buffer(100);
+  auto memory = pair.first->register_memory(buffer, MemoryKind::kHost);
+  const std::size_t live = test::PretendedVerbs::instance().live();
+  ASSERT_GT(live, 0U);
+  const pid_t child = fork();
+  if (child == 0) {
+    memory.reset();
+    pair = {};
+    fabric.reset();
+    _exit(test::PretendedVerbs::instance().live() == live ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  memory.reset();
+  pair = {};
+  fabric.reset();
+  EXPECT_LT(test::PretendedVerbs::instance().live(), live);
 }
 
 }  // namespace

@@ -44,10 +44,13 @@ void Flusher::stop() noexcept {
 }
 
 void Flusher::release() noexcept {
-  for (Loop& loop : loops_) loop.nic_pair->device().look();  // destroying blocks until every event was taken
+  for (Loop& loop : loops_)
+    if (!loop.nic_pair->device().is_copy())
+      loop.nic_pair->device().look();  // destroying blocks until every event was taken
   stop();
   for (Loop& loop : loops_) {
     Device& device = loop.nic_pair->device();
+    if (device.is_copy()) continue;
     if (loop.queue != nullptr) device.verbs().destroy_cq(loop.queue);
     if (loop.registration != nullptr) device.remove(loop.registration);
   }

@@ -76,6 +76,7 @@ NicPair::~NicPair() {
 }
 
 void NicPair::release() noexcept {
+  if (device().is_copy()) return;
   const Verbs& verbs = device().verbs();
   device().look();  // destroying blocks until every event was taken
   for (auto& pair : queue_pairs_) destroy(*pair);
@@ -182,7 +183,7 @@ bool NicPair::stop(QueuePair& pair) noexcept {
 }
 
 void NicPair::destroy(QueuePair& pair) noexcept {
-  if (pair.pair == nullptr) return;
+  if (pair.pair == nullptr || device().is_copy()) return;
   device().verbs().destroy_qp(pair.pair);
   pair.pair = nullptr;
 }

@@ -55,6 +55,7 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
 }
 
 FailoverConnection::~FailoverConnection() {
+  if (maker_.acceptor->is_copy()) return;
   maker_.acceptor->background_progress().remove(this);
   // What counts as sent has to arrive, also where its way failed after that.
   std::vector<pollfd> handles;

@@ -50,6 +50,7 @@ ShmConnection::ShmConnection(channel::ControlChannel channel, Agreed agreed)
       book_(CopyBook::of(agreed_.peer.process())) {}
 
 ShmConnection::~ShmConnection() {
+  if (is_copy()) return;
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
   agreed_.witness.wipe();
   step();

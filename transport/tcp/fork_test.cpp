@@ -16,11 +16,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-RouterOptions tcp_options(const std::string& host) {
-  RouterOptions options = router_options(host);
-  options.policy.transports = {"tcp"};
+/// Shared memory joins processes of one host.
+RouterOptions options_for(const std::string& transport, const std::string& name) {
+  const std::string host = transport == "shm" ? "here" : name;
+  RouterOptions options = transport == "ucx" ? ucx_router_options(host, "tcp") : router_options(host);
+  options.policy.transports = {transport};
   options.tcp.idle_timeout = seconds(3);
   return options;
+}
+RouterOptions tcp_options(const std::string& host) {
+  return options_for("tcp", host);
 }
 
 void send_one(Connection& from, Connection& to) {
@@ -34,8 +39,18 @@ void send_one(Connection& from, Connection& to) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(Fork, AChildThatEndsItsCopiesLeavesTheConnectionsAlone) {
-  Router left(tcp_options("left")), right(tcp_options("right"));
+class ForkedCopies : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (std::string(GetParam()) != "ucx") return;
+    if (const std::string why = why_no_ucx(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Over, ForkedCopies, testing::Values("tcp", "shm", "ucx"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST_P(ForkedCopies, AChildThatEndsThemLeavesTheConnectionsAlone) {
+  Router left(options_for(GetParam(), "left")), right(options_for(GetParam(), "right"));
   auto listener = right.listen();
   Pair pair = connect_pair(left, *listener);
   ASSERT_TRUE(pair.first && pair.second);
@@ -50,15 +65,17 @@ TEST(Fork, AChildThatEndsItsCopiesLeavesTheConnectionsAlone) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+  pair.first->progress();  // before anything new covers what the child might have written
+  pair.second->progress();
   send_one(*pair.first, *pair.second);
   send_one(*pair.second, *pair.first);
 }
 
 // Its exit handlers and the destructors of static objects find what the process had: they must neither say
 // goodbye on the parent's streams nor wait for threads that the child does not have.
-TEST(Fork, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
+TEST_P(ForkedCopies, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
   const auto options = [](const std::string& host) {
-    RouterOptions made = tcp_options(host);
+    RouterOptions made = options_for(GetParam(), host);
     made.helpers = nullptr;  // those of the process, which end with it
     return made;
   };
@@ -75,6 +92,8 @@ TEST(Fork, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  pair.first->progress();
+  pair.second->progress();
   for (int i = 0; i < 3; ++i) {
     send_one(*pair.first, *pair.second);
     send_one(*pair.second, *pair.first);

@@ -37,6 +37,10 @@ ClosingWorkers& ClosingWorkers::of_process() {
 }
 
 ClosingWorkers::~ClosingWorkers() {
+  if (generation_ != fork_generation()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   {
     std::lock_guard guard(lock_);
     stop_ = true;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "transport/descriptor.h"
+#include "transport/kernel.h"
 #include "transport/ucx/worker.h"
 
 namespace tombolo::transport::ucx {
@@ -46,6 +47,7 @@ class ClosingWorkers {
   bool stop_ = false;
   Descriptor wake_;
   std::thread thread_;
+  unsigned generation_ = fork_generation();  // a forked child has no such thread
 };
 
 }  // namespace tombolo::transport::ucx

@@ -44,7 +44,7 @@ UcxConnection::UcxConnection(channel::ControlChannel channel, Agreed agreed)
 }
 
 UcxConnection::~UcxConnection() {
-  if (error_) return;
+  if (error_ || is_copy()) return;
   cancel_receives();
   if (!closing()) {
     const bool sound = trouble_.status == UCS_OK && agreed_.worker->trouble() == UCS_OK;

@@ -56,7 +56,7 @@ Context::Context(std::shared_ptr<const UcxFunctions> functions, const std::strin
 }
 
 Context::~Context() {
-  if (context_ != nullptr) ucx().cleanup(context_);
+  if (context_ != nullptr && !is_copy()) ucx().cleanup(context_);
 }
 
 UcxMemory::UcxMemory(std::shared_ptr<Context> context, std::span<std::byte> range, MemoryKind kind)
@@ -83,7 +83,7 @@ UcxMemory::UcxMemory(std::shared_ptr<Context> context, std::span<std::byte> rang
 }
 
 UcxMemory::~UcxMemory() {
-  if (handle_ != nullptr) context_->ucx().mem_unmap(context_->handle(), handle_);
+  if (handle_ != nullptr && !context_->is_copy()) context_->ucx().mem_unmap(context_->handle(), handle_);
 }
 
 }  // namespace tombolo::transport::ucx

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "transport/kernel.h"
 #include "transport/transport.h"
 #include "transport/ucx/ucx_functions.h"
 
@@ -25,12 +26,16 @@ class Context {
 
   const UcxFunctions& ucx() const noexcept { return *functions_; }
   ucp_context_h handle() const noexcept { return context_; }
+  /// Whether a forked child holds this copy. UCX must not be asked to end it: its locks may be held by
+  /// threads that the child does not have, and it shares the parent's sockets.
+  bool is_copy() const noexcept { return generation_ != fork_generation(); }
   bool carries(ucs_memory_type_t type) const noexcept { return (memory_types_ >> type & 1) != 0; }
 
  private:
   std::shared_ptr<const UcxFunctions> functions_;
   ucp_context_h context_ = nullptr;
   std::uint64_t memory_types_ = 0;
+  unsigned generation_ = fork_generation();
 };
 
 /// The registration that register_memory() returns. It keeps the context open.

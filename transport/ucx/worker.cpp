@@ -28,6 +28,7 @@ Worker::Worker(std::shared_ptr<Context> context) : context_(std::move(context)) 
 }
 
 Worker::~Worker() {
+  if (context_->is_copy()) return;
   if (endpoint_ != nullptr) {
     // Forces the endpoint closed, because UCX aborts the process where a worker with requests is destroyed.
     // UCX 1.13 also aborts it where the worker is progressed after this while the peer resets the connection;
