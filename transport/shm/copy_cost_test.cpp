@@ -99,7 +99,7 @@ TEST(ShmWayChoice, TriesTheOtherWaySoonAgain) {
 TEST(ShmWayChoice, UsesBothWaysWhereThatKeepsBothEndsBusy) {
   EXPECT_DOUBLE_EQ(WayChoice::share_of_ring({4, 0, 1, 3}), 0.5);
   for (const CopyCosts& costs :
-       {CopyCosts{4, 0, 1, 3}, {200, 0, 100, 220}, {900, 0, 100, 300}, {400, 50, 100, 300}}) {
+       {CopyCosts{4, 0, 1, 3}, {200, 0, 100, 220}, {900, 0, 100, 400}, {400, 50, 100, 300}}) {
     const double share = WayChoice::share_of_ring(costs);
     EXPECT_NEAR(share * costs.into_ring + (1 - share) * costs.announcing,
                 share * costs.out_of_ring + (1 - share) * costs.reading, 1e-6);
@@ -107,7 +107,12 @@ TEST(ShmWayChoice, UsesBothWaysWhereThatKeepsBothEndsBusy) {
   }
 }
 
-// No share is better than the chosen one by more than rounding a small one away may cost.
+TEST(ShmWayChoice, TakesOneWayAloneWhereBothWouldSaveLittle) {
+  EXPECT_EQ(WayChoice::share_of_ring({40, 0, 25, 95}), 1) << "0.86 would save 14 %";
+  EXPECT_EQ(WayChoice::share_of_ring({900, 0, 100, 300}), 0) << "0.27 would save 18 %";
+}
+
+// No share is better than the chosen one by more than both ways have to save.
 TEST(ShmWayChoice, NoOtherShareTakesLessTime) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 10'000; ++round) {
@@ -120,7 +125,7 @@ TEST(ShmWayChoice, NoOtherShareTakesLessTime) {
     };
     const double chosen = time_of(WayChoice::share_of_ring(costs));
     for (const double share : {0.0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0})
-      EXPECT_LE(chosen, time_of(share) / 0.875 + 1e-6)
+      EXPECT_LE(chosen, time_of(share) / WayChoice::kWorthBoth + 1e-6)
           << costs.into_ring << ' ' << costs.announcing << ' ' << costs.out_of_ring << ' ' << costs.reading;
   }
 }
