@@ -1,6 +1,8 @@
 // For tests whose forked child ends as a program does, by exit(). Included by one file of a program at most.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 namespace tombolo {
@@ -11,6 +13,7 @@ inline bool in_forked_child = false;
 /// threads.
 [[noreturn]] inline void exit_forked_child(int status) {
   in_forked_child = true;
+  alarm(30);  // an exit handler that waits for ever must not hold up the parent, which waits for this process
   std::exit(status);
 }
 

@@ -10,7 +10,7 @@ namespace {
 // texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u16 length of the endpoint,
 // endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 3;
+constexpr std::uint8_t kRecordVersion = 4;
 constexpr std::size_t kMostRecordSettings = 16;
 
 RankRecord read_record(std::span<const std::byte> bytes) {

@@ -19,8 +19,8 @@ struct Algorithm {
   std::string_view name;  ///< "ring"; unique among the algorithms of its collective
   /// Whether the automatic choice may take it for this call. The answer must be the same on every rank.
   bool (*applicable)(const RankMap& ranks, const Problem& problem, const Tuning& tuning);
-  /// What this rank does. It must be right for every map and problem: TOMBOLO_ALGORITHM may ask for it where
-  /// it is not applicable.
+  /// What this rank does. It must be right for every map and problem that is `possible`: TOMBOLO_ALGORITHM
+  /// may ask for it where it is not applicable.
   Schedule (*build)(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place);
   /// What the help of TOMBOLO_ALGORITHM says of it. Empty where only the automatic choice takes it.
   std::string_view help = {};
@@ -28,8 +28,14 @@ struct Algorithm {
   std::string (*rule)(const RankMap& ranks, const Tuning& tuning) = nullptr;
   /// Whether it cuts what it sends into pieces by Tuning::segment_bytes.
   bool in_pieces = false;
+  /// Where it is right, and may be worth a measurement; null: everywhere. The answer must be the same on
+  /// every rank.
+  bool (*possible)(const RankMap& ranks, const Problem& problem) = nullptr;
 
   bool can_be_named() const noexcept { return !help.empty(); }
+  bool is_possible(const RankMap& ranks, const Problem& problem) const {
+    return possible == nullptr || possible(ranks, problem);
+  }
 };
 
 /// The `applicable` of an algorithm that always is.

@@ -103,7 +103,7 @@ std::vector<PossibleWay> possible_ways(Collective collective, const Problem& pro
                        : std::string("any size, all ranks on one host")});
   }
   for (const Algorithm* one : situation.algorithms) {
-    if (one->collective != collective) continue;
+    if (one->collective != collective || !one->is_possible(situation.ranks, problem)) continue;
     all.push_back({one->name, one->applicable(situation.ranks, problem, situation.tuning), one->in_pieces,
                    rule_of(*one, situation)});
   }

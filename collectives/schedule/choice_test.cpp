@@ -74,6 +74,24 @@ TEST(Choice, IsAmongThePossibleWaysAndTheFirstThatApplies) {
   });
 }
 
+TEST(Choice, OffersNoWayThatIsNotPossible) {
+  const Tuning tuning;
+  const auto offers = [&](std::string_view clusters, const Problem& problem) {
+    const RankMap map = RankMap::make(0, locations_of(clusters));
+    const Situation situation{.ranks = map, .tuning = tuning};
+    return std::ranges::any_of(possible_ways(Collective::kAllToAll, problem, situation),
+                               [](const PossibleWay& one) { return one.name == "relayed"; });
+  };
+  Problem problem{10, 4, false, 0};
+  EXPECT_TRUE(offers("AABB", problem));
+  EXPECT_FALSE(offers("AAAA", problem)) << "nothing is far";
+  problem.count = 1'000'000;
+  EXPECT_FALSE(offers("AABB", problem)) << "too much to go a second way inside";
+  problem.count = 10;
+  problem.uneven = true;
+  EXPECT_FALSE(offers("AABB", problem)) << "nobody knows what others send to others";
+}
+
 TEST(Choice, SaysWhy) {
   const Tuning tuning{.small_bytes = 4096, .host_bytes = 65536};
   const RankMap map = RankMap::make(0, locations_of("AABB"));

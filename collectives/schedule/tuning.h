@@ -10,7 +10,8 @@ struct Tuning {
   /// Bytes per piece of a pipelined transfer (TOMBOLO_SEGMENT).
   std::size_t segment_bytes = std::size_t{512} << 10;
   /// Vectors of at most so many bytes (those of all ranks' parts together) are moved in few steps instead of
-  /// few bytes. At 8 KiB a TCP message costs about as much in system calls as in bytes.
+  /// few bytes. Between clusters what all members of one get alike counts for each of them. At 8 KiB a TCP
+  /// message costs about as much in system calls as in bytes.
   std::size_t small_bytes = std::size_t{16} << 10;
   /// Reductions of at most so many bytes (one rank's), and all calls that only copy, go through memory that
   /// all ranks see, where all are on one host; 0: none (TOMBOLO_HOST_LIMIT). Of 4 MiB and no limit, with two,

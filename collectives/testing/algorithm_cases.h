@@ -39,8 +39,10 @@ inline void for_each_case(const std::function<void(const Case&, std::uint32_t)>&
         Case one;
         const std::size_t ranks_per_host = 1 + random() % 3;
         one.locations = locations_of(clusters, ranks_per_host);
+        const bool uniform_links = random() % 4 == 0;
         for (int rank = 0; rank < static_cast<int>(clusters.size()); ++rank) {
           one.maps.push_back(RankMap::make(rank, one.locations));
+          one.maps.back().uniform_links = uniform_links;
         }
         one.problem = {count, kElement, random() % 2 == 0, static_cast<int>(random() % clusters.size())};
         one.tuning.segment_bytes = 4 + random() % 200;

@@ -44,9 +44,10 @@ AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& memb
 /// The all-reduce that the engine chooses: two levels where members are in several clusters and connections
 /// are routed per peer, a ring otherwise. One member sends nothing.
 ///
-/// Vectors of up to 16 KiB (64 KiB between two ranks) are reduced by the engine with recursive doubling,
-/// which is not modelled: a bucket of gradients ends at the border of a layer, and a layer that small has a
-/// width of at most 36. Between two ranks doubling sends the same bytes as a ring.
+/// Vectors of up to 16 KiB (64 KiB between two ranks; 16 KiB divided by the ranks of the largest cluster
+/// where there are several) are reduced by the engine with recursive doubling, which is not modelled: a
+/// bucket of gradients ends at the border of a layer, and a layer that small has a width of at most 36.
+/// Between two ranks doubling sends the same bytes as a ring.
 AllReduce all_reduce_of(const std::vector<MemberLocation>& members, Routing routing);
 
 /// That of software which uses NICs in this way: the engine's, or with NCCL (kNearest) the same by rings.

@@ -215,7 +215,8 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
 void StepBuilder::add_optimizer() {
   std::size_t longest = 0;
   for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
-  // Small vectors are reduced by recursive doubling, over the replicas and then over the stages.
+  // Small vectors are reduced by recursive doubling, over the replicas and then over the stages. This is an
+  // upper bound: the engine crosses to other clusters in one round of them.
   const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
   const Activity norm = engine().add_delay(rounds * network_.longest_latency());
   std::map<const Worker*, Activity> updated;

@@ -85,7 +85,7 @@ void Acceptor::close_connection(const Nonce& connection, Side side) noexcept {
   try {
     helpers_->registrations().close_connection(connection, side, remembered_, now,
                                                now + local()->idle_timeout);
-  } catch (const std::exception&) {  // without memory it is remembered as closed for longer
+  } catch (const std::exception&) {  // without memory it stays as it is, until the connection is closed again
   }
 }
 

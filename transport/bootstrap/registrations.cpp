@@ -43,8 +43,8 @@ void Registrations::close_connection(const Nonce& connection, Side side,
   const std::lock_guard lock(mutex_);
   const auto found = connections_.find({connection, side});
   if (found == connections_.end() || found->second.closed_until != TimePoint{}) return;
+  closed_.push_back(found->first);  // this first, which may throw: else nobody would ever forget it
   found->second = {std::move(remembered), {}, until};
-  closed_.push_back(found->first);
   asked_until_ = std::max(asked_until_, until);
   forget_old(now);
 }

@@ -194,6 +194,7 @@ bool RdmaConnection::poll_all() {
   early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(looked_at));
   for (std::size_t i = 0; i < agreed_.nic_pairs.size() && !error_; ++i) {
     std::array<ibv_wc, kBatch> completions;
+    early_.reserve(early_.size() + kBatch);  // what is taken is lost where it cannot be kept
     const int count = ibv_poll_cq(agreed_.nic_pairs[i]->queue(), kBatch, completions.data());
     if (count < 0) {
       fail_path(Cause::kSystem,
@@ -358,8 +359,9 @@ void RdmaConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   if (!look_again) {
     for (const auto& nic_pair : agreed_.nic_pairs) {
       nic_pair->arm();
-      // A completion that came before the queue was armed raises no event.
+      // A completion that came before the queue was armed raises no event. There is room before it is taken.
       std::array<ibv_wc, kBatch> completions;
+      early_.reserve(early_.size() + kBatch);
       const int count = ibv_poll_cq(nic_pair->queue(), kBatch, completions.data());
       for (int i = 0; i < count; ++i) early_.push_back(completions[static_cast<std::size_t>(i)]);
       handles.push_back({nic_pair->descriptor(), POLLIN, 0});

@@ -158,7 +158,8 @@ std::shared_ptr<Device> Devices::open(const std::string& name, const Log& log) {
     if (verbs_->fork_init != nullptr) verbs_->fork_init();
   }
   auto device = open_[name].lock();
-  if (!device || device->lost()) open_[name] = device = std::make_shared<Device>(verbs_, name, log);
+  if (!device || device->lost() || device->is_copy())
+    open_[name] = device = std::make_shared<Device>(verbs_, name, log);
   return device;
 }
 

@@ -90,6 +90,11 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
     const Turns::Turn look(turns_, Turns::Of::kLook);
     return error_ ? &*error_ : nullptr;
   }
+  bool peer_ended() noexcept override {
+    const Turns::Turn look(turns_, Turns::Of::kLook);
+    if (error_) return true;
+    return state_ == FailoverState::kUp && leg_ != nullptr && leg_->error() == nullptr && leg_->peer_ended();
+  }
   std::uint64_t label() const noexcept override { return label_; }
   /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }

@@ -173,6 +173,26 @@ TEST_F(Failover, APeerThatClosesEndsTheConnectionAndMovesNothing) {
   EXPECT_EQ(moving(left()).moves(), 0u);
 }
 
+// An owner that waits for the peer elsewhere asks this.
+TEST_F(Failover, AnEndSeesThatItsPeerHasEndedBehindMessagesWithoutReceives) {
+  connect();
+  const std::vector<std::byte> message(100, std::byte{5});
+  std::size_t bytes = 0;
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(test::finish(left(), left().post_send(message), bytes, &right()), Outcome::kDone);
+  EXPECT_FALSE(right().peer_ended());
+  pair_.first.reset();
+  bool ended = false;
+  for (const auto deadline = test::soon(); !ended && !deadline.passed(); ended = right().peer_ended())
+    right().progress();
+  EXPECT_TRUE(ended);
+  for (int i = 0; i < 3; ++i) {
+    std::vector<std::byte> buffer(message.size());
+    ASSERT_EQ(test::finish(right(), right().post_receive(buffer), bytes), Outcome::kDone);
+    EXPECT_EQ(buffer, message);
+  }
+}
+
 TEST_F(Failover, AMessageThatIsTooLargeFailsBothEnds) {
   connect();
   std::vector<std::byte> data(100), buffer(10);

@@ -229,6 +229,7 @@ void FailoverConnection::drop_leg() noexcept {
     for (const auto& [sequence, bytes] : early)
       if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
   });
+  if (leg_ == nullptr) return;  // one of them was too large for its receive
   sends_.rewind();
   receives_.rewind();
   const Statistics last = leg_->statistics();

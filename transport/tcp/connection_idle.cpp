@@ -72,7 +72,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
   }
   if (failed() || announce_due_) wait = Duration(1);
-  if (asleep || waits()) wait = std::min(wait, kCheckEvery);
+  if (asleep || waits() || liveness_.is_asked()) wait = std::min(wait, kCheckEvery);
   if (wait == Duration::max()) return;
   wait = std::max(wait, Duration(1));  // zero would disarm the timer
   itimerspec at{};

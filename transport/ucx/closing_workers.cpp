@@ -53,6 +53,10 @@ void ClosingWorkers::add(Descriptor channel, std::unique_ptr<Worker> worker, Dur
   try {
     std::lock_guard guard(lock_);
     if (stop_) return;
+    if (generation_ != fork_generation()) {
+      generation_ = fork_generation();
+      if (thread_.joinable()) thread_.detach();
+    }
     if (!thread_.joinable()) {
       if (!wake_) wake_ = Descriptor(kernel().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
       if (!wake_) return;

@@ -79,7 +79,13 @@ class DoublingSum {
   /// Sums up the clusters' sums, in the order of clusters.
   void exchange(const RankMap& ranks) {
     const Relays relays(ranks);
-    for (const int rank : relays.served_by(relays.index())) builder_.send(rank, sum_, bytes_);
+    const std::vector<int> served = relays.served_by(relays.index());
+    if (sum_.buffer == Buffer::kInput && served.size() > 1) {  // else each send would multiply it anew
+      const Piece once = builder_.scratch(bytes_);
+      builder_.copy(once, sum_, bytes_);
+      sum_ = once;
+    }
+    for (const int rank : served) builder_.send(rank, sum_, bytes_);
     std::vector<Piece> sums(ranks.clusters.size(), sum_);
     for (const Relays::Other& other : relays.heard()) sums[other.cluster] = receive(other.relay);
     sum_ = sums[0];

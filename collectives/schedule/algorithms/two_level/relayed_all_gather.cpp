@@ -55,6 +55,7 @@ constinit const Algorithm kRelayedAllGather{.collective = Collective::kAllGather
                                             .name = "relayed",
                                             .applicable = relayed_all_gather_applies,
                                             .build = build_relayed_all_gather,
-                                            .rule = relayed_all_gather_rule};
+                                            .rule = relayed_all_gather_rule,
+                                            .possible = relays_may_save};
 
 }  // namespace tombolo::collectives

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "collectives/schedule/algorithms/few_bytes.h"
 #include "collectives/schedule/algorithms/two_level/packed_parts.h"
 #include "collectives/schedule/algorithms/two_level/relays.h"
 
@@ -10,8 +9,13 @@ namespace tombolo::collectives {
 namespace {
 
 /// Where parts differ no rank knows what others send to others.
+bool relayed_all_to_all_possible(const RankMap& ranks, const Problem& problem) {
+  return !problem.uneven && relays_may_save(ranks, problem);
+}
+
 bool relayed_all_to_all_applies(const RankMap& ranks, const Problem& problem, const Tuning& tuning) {
-  return relays_save(ranks) && !problem.uneven && problem.bytes_of_all(ranks.size) <= tuning.small_bytes;
+  return relayed_all_to_all_possible(ranks, problem) &&
+         problem.bytes_of_all(ranks.size) <= tuning.small_bytes;
 }
 
 std::string relayed_all_to_all_rule(const RankMap&, const Tuning& tuning) {
@@ -69,6 +73,7 @@ constinit const Algorithm kRelayedAllToAll{.collective = Collective::kAllToAll,
                                            .name = "relayed",
                                            .applicable = relayed_all_to_all_applies,
                                            .build = build_relayed_all_to_all,
-                                           .rule = relayed_all_to_all_rule};
+                                           .rule = relayed_all_to_all_rule,
+                                           .possible = relayed_all_to_all_possible};
 
 }  // namespace tombolo::collectives

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "collectives/schedule/algorithms/few_bytes.h"
 #include "collectives/schedule/algorithms/two_level/packed_parts.h"
 #include "collectives/schedule/algorithms/two_level/relays.h"
 
@@ -110,6 +109,7 @@ constinit const Algorithm kRelayedReduceScatter{.collective = Collective::kReduc
                                                 .name = "relayed",
                                                 .applicable = relayed_reduce_scatter_applies,
                                                 .build = build_relayed_reduce_scatter,
-                                                .rule = relayed_reduce_scatter_rule};
+                                                .rule = relayed_reduce_scatter_rule,
+                                                .possible = relays_may_save};
 
 }  // namespace tombolo::collectives

@@ -57,8 +57,15 @@ inline std::size_t few_for_each(const RankMap& ranks, const Tuning& tuning) noex
   return relays_save(ranks) ? tuning.small_bytes / largest_cluster(ranks) : tuning.small_bytes;
 }
 
+/// The Algorithm::possible of those that relay: where they save messages, up to sizes at which a second way
+/// inside the cluster costs more than any message.
+inline bool relays_may_save(const RankMap& ranks, const Problem& problem) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  return relays_save(ranks) && problem.bytes_of_all(ranks.size) <= kMost;
+}
+
 inline std::string where_relays_save(std::size_t bytes) {
-  return fmt::format("at most {} in the parts of all ranks, of several clusters", format_size(bytes));
+  return fmt::format("at most {} in the parts of all ranks", format_size(bytes));
 }
 
 }  // namespace tombolo::collectives

@@ -64,5 +64,19 @@ TEST(RelaysOfClusters, CallsOfFewBytesCrossOncePerRankOrCluster) {
   }
 }
 
+// The one rank of A is the relay of all of B.
+TEST(RelaysOfClusters, AContributionIsMultipliedOnceForAllThatGetIt) {
+  const RankMap map = RankMap::make(0, locations_of("ABBBB"));
+  Problem problem;
+  problem.count = 10;
+  problem.premultiplied = true;
+  std::size_t products = 0;
+  const Algorithm& algorithm = choose_algorithm(Collective::kAllReduce, kAutomatic, map, problem, {});
+  for (const Step& step : algorithm.build(map, problem, {}, false).steps)
+    if (step.premultiplied != Premultiplied::kNone) ++products;
+  EXPECT_EQ(algorithm.name, "doubling");
+  EXPECT_EQ(products, 1U);
+}
+
 }  // namespace
 }  // namespace tombolo::collectives
