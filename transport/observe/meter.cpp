@@ -97,7 +97,8 @@ Metering::Metering(std::shared_ptr<Meters> meters, MeterSubject subject) : meter
 }
 
 Metering::~Metering() {
-  if (meters_) meters_->remove(*meter_);
+  // A forked child's copy counts nothing, and might wait for a lock that a thread of the parent held.
+  if (meters_ && generation_ == fork_generation()) meters_->remove(*meter_);
 }
 
 bool StallWatch::quiet(ConnectionMeter& meter, TimePoint now, bool sending, bool receiving) noexcept {

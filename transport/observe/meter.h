@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "transport/kernel.h"
 #include "transport/observe/tracer.h"
 #include "transport/transport.h"
 
@@ -166,6 +167,7 @@ class Metering {
  private:
   std::shared_ptr<Meters> meters_;
   std::shared_ptr<ConnectionMeter> meter_;
+  unsigned generation_ = fork_generation();
 };
 
 /// When something is pending and nothing moves for longer than this, that is a stall.

@@ -34,7 +34,7 @@ RdmaMemory::~RdmaMemory() {
 
 void RdmaMemory::release() noexcept {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    if (registrations_[i] == nullptr) continue;
+    if (registrations_[i] == nullptr || devices_[i]->is_copy()) continue;
     if (shared_) {
       devices_[i]->shared().release(registrations_[i]);
     } else {

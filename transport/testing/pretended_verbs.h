@@ -200,6 +200,11 @@ class PretendedVerbs : private PretendedNics {
       eventfd_write(context->async_fd, 1);
     }
   }
+  /// As fork(2), while no thread of the NICs has the lock: the child would wait for that in vain.
+  pid_t fork() {
+    const std::lock_guard lock(lock_);
+    return ::fork();
+  }
   /// Objects that were made and not given back.
   std::size_t live() {
     const std::lock_guard lock(lock_);
