@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/randomized_test.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/testing/test_support.h"
@@ -338,14 +339,20 @@ TEST_P(Started, AWorkIsRedeemedOnce) {
 }
 
 TEST_P(Started, ARankThatFailsFailsAllWorksAndTheirCallbacks) {
-  std::atomic<int> failures{0};
+  std::atomic<int> failures{0}, begun{0};
   const auto outcomes = run([&](Communicator& communicator) {
     std::vector<std::vector<std::int64_t>> values(6, std::vector<std::int64_t>(300'000, 1));
     std::vector<Work> works;
-    if (communicator.rank() == 1) throw Error(Cause::kInternal, "rank 1 gives up");
+    if (communicator.rank() == 1) {
+      // Who knows of the failure already starts nothing.
+      for (const auto deadline = Deadline::after(std::chrono::seconds(20)); begun < 2 && !deadline.passed();)
+        std::this_thread::yield();
+      throw Error(Cause::kInternal, "rank 1 gives up");
+    }
     for (auto& one : values) {
       works.push_back(communicator.start(all_reduce_of(one)));
       communicator.when_done(works.back(), [&](const Error* error) { failures += error != nullptr ? 1 : 0; });
+      if (works.size() == 1) ++begun;
     }
     for (const Work work : works) communicator.wait(work);
   });
