@@ -17,7 +17,7 @@ seconds=${1:-5}
 [ $# -eq 0 ] || shift
 scripts/build.sh asan fuzzers
 targets=("$@")
-[ $# -gt 0 ] || mapfile -t targets < <(cd tests/fuzz && ls -- *_fuzz.cpp | sed 's/_fuzz\.cpp$//')
+[ $# -gt 0 ] || mapfile -t targets < <(cd tests/fuzz && ls -- */*_fuzz.cpp | sed 's|.*/||; s/_fuzz\.cpp$//')
 mkdir -p build-asan/failures
 
 # libFuzzer counts a feature as rare until 255 inputs had it, and looks for each feature of each input in the list of

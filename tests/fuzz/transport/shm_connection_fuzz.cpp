@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/guarded_receive.h"
+#include "tests/fuzz/transport/guarded_receive.h"
 #include "transport/shm/connection.h"
 
 using namespace tombolo;

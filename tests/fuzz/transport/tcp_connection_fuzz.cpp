@@ -8,7 +8,7 @@
 #include <deque>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/guarded_receive.h"
+#include "tests/fuzz/transport/guarded_receive.h"
 #include "transport/testing/raw_peer.h"
 
 using namespace tombolo;
