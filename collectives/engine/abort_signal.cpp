@@ -18,6 +18,10 @@ std::string presence_key(const Rendezvous& rendezvous, int rank) {
   return fmt::format("{}/present/{}", rendezvous.prefix, rank);
 }
 
+std::string read_key(const Rendezvous& rendezvous, std::string_view what, int rank) {
+  return fmt::format("{}/{}/read-by/{}", rendezvous.prefix, what, rank);
+}
+
 AbortSignal::AbortSignal() : wakeup_(transport::kernel().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wakeup_) fail_errno(errno, "eventfd for abort()");
 }

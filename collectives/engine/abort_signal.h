@@ -29,6 +29,12 @@ struct Rendezvous {
 /// The key that is in the store for as long as this rank's communicator is, and its process lives.
 std::string presence_key(const Rendezvous& rendezvous, int rank);
 
+/// The key that a rank sets once it has read what all have published under `what`, and that stays. Of a rank
+/// that has read the kRankRecords, and whose presence_key() is not there, the communicator has ended; of one
+/// that has not, it may just be in the making.
+std::string read_key(const Rendezvous& rendezvous, std::string_view what, int rank);
+inline constexpr std::string_view kRankRecords = "rank";
+
 class AbortSignal {
  public:
   /// Watches no store until watch() is called.

@@ -57,12 +57,12 @@ bool gave_up(AbortSignal& signal) {
 /// that needs that rank names it.
 void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_view what, AbortSignal& signal,
                               int rank, int size, Deadline deadline) {
-  const auto key = [&](int reader) { return fmt::format("{}/{}/read-by/{}", at.prefix, what, reader); };
   try {
-    if (rank != 0) return store.set(key(rank), {});
+    store.set(read_key(at, what, rank), {});
+    if (rank != 0) return;
     for (int reader = 1; reader < size && !gave_up(signal) && !deadline.passed();) {
       try {
-        store.get(key(reader), slice_of(deadline, at));
+        store.get(read_key(at, what, reader), slice_of(deadline, at));
         ++reader;
       } catch (const Error& error) {
         if (error.cause() != Cause::kTimeout) throw;
@@ -164,7 +164,7 @@ void Communicator::State::set_up() {
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
     signal->watch(rendezvous, rank, deadline);
-    const auto records = collect(*store, rendezvous, "rank", *signal, rank, size, deadline);
+    const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
     std::vector<std::string> addresses;

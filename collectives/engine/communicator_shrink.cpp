@@ -95,8 +95,10 @@ class Shrinking {
       for (int rank = 0; rank < whole_.size(); ++rank) {
         auto&& is_here = here[static_cast<std::size_t>(rank)];
         if (is_here) continue;
-        const bool lives = store_.try_get(presence_key(of_whole_, rank)).has_value();
-        // Asked for after that: a rank that has come may have ended since.
+        // Asked for in this order: a rank becomes present before it has read the records, and it may end
+        // after it has come here.
+        const bool was_present = store_.try_get(read_key(of_whole_, kRankRecords, rank)).has_value();
+        const bool lives = store_.try_get(presence_key(of_whole_, rank)).has_value() || !was_present;
         is_here = store_.try_get(key_of(rank)).has_value();
         if (is_here) patience = Deadline::after(kArrivalPatience, *of_whole_.clock);
         missing |= lives && !is_here;

@@ -103,6 +103,30 @@ TEST(Shrink, WaitsForARankThatLives) {
   expect_fine(outcomes);
 }
 
+TEST(Shrink, WaitsForARankThatIsNotPresentYet) {
+  Arrivals arrivals(0, 1);
+  std::atomic<bool> went_on{false};
+  const auto done = Deadline::after(std::chrono::seconds(60));
+  arrivals.hooks.before_put = [&](std::string_view key) {
+    if (!key.ends_with("/present/0") || key.find("/shrunk/") != key.npos) return;
+    while (arrivals.looks < 50 && !went_on && !done.passed()) std::this_thread::yield();
+  };
+  FakeClock standing;  // so that no patience ends, however slow the machine
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 2) return;
+        const auto left = communicator.shrink({});
+        went_on = true;
+        EXPECT_EQ(sum_of_ones(*left), 2);
+      },
+      [&](Options& options) {
+        arrivals.into(options);
+        options.router.clock = &standing;
+      });
+  expect_fine(outcomes);
+}
+
 TEST(Shrink, DoesNotWaitForARankThatIsGone) {
   Arrivals arrivals(2, 2);
   const auto outcomes = run_ranks(
