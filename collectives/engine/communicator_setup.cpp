@@ -58,7 +58,8 @@ bool gave_up(AbortSignal& signal) {
 void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_view what, AbortSignal& signal,
                               int rank, int size, Deadline deadline) {
   try {
-    store.set(read_key(at, what, rank), {});
+    // Nobody waits for rank 0's word, but those that shrink want to know how far it has come.
+    if (rank != 0 || what == kRankRecords) store.set(read_key(at, what, rank), {});
     if (rank != 0) return;
     for (int reader = 1; reader < size && !gave_up(signal) && !deadline.passed();) {
       try {
