@@ -22,10 +22,11 @@ namespace {
 using namespace tombolo;
 using namespace tombolo::bench::plugin;
 
-int lead(const Plan& plan) {
-  std::size_t most_channels = 1;
-  for (std::size_t channels : plan.channels) most_channels = std::max(most_channels, channels);
-  std::vector<std::unique_ptr<Pair>> pairs;
+/// The processes of all candidates, which have connected. Where NCCL's library was not named and cannot be
+/// had, its column is left out. Says who they are where that is wanted.
+Comparison::Pairs start(const Plan& plan, bool say) {
+  const std::size_t most_channels = plan.channels.empty() ? 1 : std::ranges::max(plan.channels);
+  Comparison::Pairs pairs;
   for (Candidate& candidate : candidates_of(plan, most_channels)) {
     const bool optional = candidate.key == "nccl-socket" && plan.nccl.empty();
     auto pair = std::make_unique<Pair>(std::move(candidate));
@@ -33,13 +34,18 @@ int lead(const Plan& plan) {
       pair->greet();
     } catch (const Error& error) {
       if (!optional) throw;
-      std::printf("without NCCL's Socket transport: %s\n", error.what());
+      if (say) std::printf("without NCCL's Socket transport: %s\n", error.what());
       continue;
     }
-    std::printf("%-12s %s\n", pair->candidate().key.c_str(), pair->candidate().label.c_str());
+    if (say) std::printf("%-12s %s\n", pair->candidate().key.c_str(), pair->candidate().label.c_str());
     pairs.push_back(std::move(pair));
   }
-  Comparison comparison(plan, std::move(pairs));
+  return pairs;
+}
+
+int lead(const Plan& plan) {
+  bool first = true;
+  Comparison comparison(plan, [&] { return start(plan, std::exchange(first, false)); });
   comparison.run();
   if (!plan.json.empty()) {
     const std::string text = comparison.as_json().dump(1) + "\n";
@@ -60,7 +66,8 @@ int main(int argc, char** argv) {
       "processes over loopback, host memory: half round trip, and throughput with 8 messages of each comm "
       "outstanding. \"plain\" writes 64 KiB at a time, on one socket for both ways; \"plain-each\" writes "
       "each message by itself, on a socket for each way, as NCCL's connections do. Every message carries a "
-      "mark that its receiver checks. Medians of measurements in turns.");
+      "mark that its receiver checks. Medians of rounds; in each all are measured in turns, between new "
+      "processes.");
   app.add_option("--plugin", plan.plugin, "Tombolo's library (default: the one built beside this program)");
   app.add_option("--peer", plan.peers, "another plugin to measure, as name=path.so (repeatable)");
   app.add_option("--abi", plan.abi, "ABI version of plugins (default: the newest that each has)")
@@ -82,7 +89,7 @@ int main(int argc, char** argv) {
   app.add_option("--comms", plan.channels, "comms at the same time, such as 1,4")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
-  app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("--repeats", plan.repeats, "rounds, each between new processes")->check(CLI::Range(1, 1000));
   app.add_option("--bytes", plan.bytes_per_run,
                  "bytes per throughput measurement (16 to 50000 messages on each comm)")
       ->check(CLI::Range(1.0, 1e12));

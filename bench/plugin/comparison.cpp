@@ -24,20 +24,29 @@ double ratio(const std::map<std::string, std::vector<double>>& values, const std
 }  // namespace
 
 void Comparison::run() {
-  header("half round trip, us");
-  for (const std::string& text : plan_.trips) {
-    trips_.push_back(measure_trips(parse_size(text, "--trips")));
-    print(trips_.back(), false);
-  }
+  for (const std::string& text : plan_.trips) trips_.push_back({parse_size(text, "--trips"), 1, {}, {}});
   for (std::size_t channels : plan_.channels) {
-    header(fmt::format("{} comm{}: GB/s one way, CPU seconds per GB of both processes", channels,
-                       channels == 1 ? "" : "s"));
     for (const std::string& text : plan_.sizes) {
       const std::size_t size = parse_size(text, "--sizes");
-      if (static_cast<double>(size * channels * kOutstanding) > plan_.memory) continue;
-      streams_.push_back(measure_stream(size, channels));
-      print(streams_.back(), true);
+      if (static_cast<double>(size * channels * kOutstanding) <= plan_.memory)
+        streams_.push_back({size, channels, {}, {}});
     }
+  }
+  for (int round = 0; round < plan_.repeats; ++round) {
+    pairs_.clear();
+    pairs_ = start_();
+    for (Row& row : trips_) measure_trips(row);
+    for (Row& row : streams_) measure_stream(row);
+  }
+  header("half round trip, us");
+  for (const Row& row : trips_) print(row, false);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const std::size_t channels = streams_[i].channels;
+    if (i == 0 || streams_[i - 1].channels != channels) {
+      header(fmt::format("{} comm{}: GB/s one way, CPU seconds per GB of both processes", channels,
+                         channels == 1 ? "" : "s"));
+    }
+    print(streams_[i], true);
   }
 }
 
@@ -62,44 +71,32 @@ Json Comparison::as_json() const {
   return all;
 }
 
-Row Comparison::measure_trips(std::size_t size) {
-  Row row{size, 1, {}, {}};
-  for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
-  std::map<std::string, std::size_t> counts;
-  for (auto& pair : pairs_) {
+void Comparison::measure_trips(Row& row) {
+  for (Pair* pair : shuffled()) {
+    pair->order({Task::kVerify, row.size, 1, 1});
     // Makes as many round trips as take about 50 ms, after a few for warm-up.
-    pair->order({Task::kTrips, size, 1, 50});
-    const double each = pair->order({Task::kTrips, size, 1, 50}).first;
-    counts[pair->candidate().key] = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
+    pair->order({Task::kTrips, row.size, 1, 50});
+    const double each = pair->order({Task::kTrips, row.size, 1, 50}).first;
+    const auto count = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
+    auto [seconds, processor] = pair->order({Task::kTrips, row.size, 1, count});
+    row.values[pair->candidate().key].push_back(seconds / 2);
+    row.processor[pair->candidate().key].push_back(processor);
   }
-  for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
-    for (Pair* pair : shuffled()) {
-      const std::string& key = pair->candidate().key;
-      auto [seconds, processor] = pair->order({Task::kTrips, size, 1, counts[key]});
-      row.values[key].push_back(seconds / 2);
-      row.processor[key].push_back(processor);
-    }
-  }
-  return row;
 }
 
-Row Comparison::measure_stream(std::size_t size, std::size_t channels) {
-  Row row{size, channels, {}, {}};
-  for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
+void Comparison::measure_stream(Row& row) {
+  const std::size_t size = row.size, channels = row.channels;
   const auto wanted = static_cast<std::size_t>(plan_.bytes_per_run / static_cast<double>(size * channels));
   const std::size_t count = std::clamp<std::size_t>(wanted, 2 * kOutstanding, 50'000);
-  for (auto& pair : pairs_) pair->order({Task::kStream, size, channels, 2 * kOutstanding});
-  for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
-    for (Pair* pair : shuffled()) {
-      const std::string& key = pair->candidate().key;
-      auto [seconds, processor] = pair->order({Task::kStream, size, channels, count});
-      const double bytes = static_cast<double>(size * channels * count);
-      row.values[key].push_back(bytes / seconds);
-      row.processor[key].push_back(processor / (bytes / 1e9));
-    }
+  const double bytes = static_cast<double>(size * channels * count);
+  for (Pair* pair : shuffled()) {
+    pair->order({Task::kVerify, size, 1, 1});
+    pair->order({Task::kStream, size, channels, 2 * kOutstanding});
+    auto [seconds, processor] = pair->order({Task::kStream, size, channels, count});
+    row.values[pair->candidate().key].push_back(bytes / seconds);
+    row.processor[pair->candidate().key].push_back(processor / (bytes / 1e9));
+    pair->order({Task::kVerify, 8, 1, 1});  // frees the memory of the stream
   }
-  for (auto& pair : pairs_) pair->order({Task::kVerify, 8, 1, 1});  // frees the memory of the streams
-  return row;
 }
 
 std::vector<Pair*> Comparison::shuffled() {

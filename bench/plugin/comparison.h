@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -14,27 +15,30 @@
 
 namespace tombolo::bench::plugin {
 
-/// One row of a table: the medians of each candidate.
+/// One row of a table: what was measured of each candidate, a value for each round.
 struct Row {
   std::size_t size = 0, channels = 1;
   std::map<std::string, std::vector<double>> values, processor;
 };
 
-/// Measures all candidates in turns, each round in an order of its own, since what one leaves behind may help
-/// or hinder the next. Prints tables of their medians.
+/// Measures all candidates in turns, each time in an order of its own, since what one leaves behind may help
+/// or hinder the next. Every round has processes of its own, because where the memory and the sockets of two
+/// processes happen to lie may make them a fifth faster or slower for as long as they live. Prints tables of
+/// the medians.
 class Comparison {
  public:
-  /// The plan must outlive this.
-  Comparison(const Plan& plan, std::vector<std::unique_ptr<Pair>> pairs)
-      : plan_(plan), pairs_(std::move(pairs)) {}
+  using Pairs = std::vector<std::unique_ptr<Pair>>;
+  /// The plan must outlive this. `start` starts the processes of all candidates, the same ones each time.
+  Comparison(const Plan& plan, std::function<Pairs()> start) : plan_(plan), start_(std::move(start)) {}
 
   void run();
   /// Of what run() has measured.
   Json as_json() const;
 
  private:
-  Row measure_trips(std::size_t size);
-  Row measure_stream(std::size_t size, std::size_t channels);
+  /// Each adds a value of each candidate to the row.
+  void measure_trips(Row& row);
+  void measure_stream(Row& row);
   /// All pairs in an order that differs from call to call, and not from run to run.
   std::vector<Pair*> shuffled();
   void header(const std::string& what) const;
@@ -43,7 +47,8 @@ class Comparison {
   bool compared(const std::string& key) const;
 
   const Plan& plan_;
-  std::vector<std::unique_ptr<Pair>> pairs_;
+  std::function<Pairs()> start_;
+  Pairs pairs_;  ///< those of the last round
   std::mt19937 order_;
   std::vector<Row> trips_, streams_;
 };
