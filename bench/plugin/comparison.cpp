@@ -12,12 +12,13 @@ namespace tombolo::bench::plugin {
 
 namespace {
 
-/// The median over the rounds of the ratio of Tombolo's TCP to the other, because what slows a round slows
+/// The median over the rounds of the ratio of one candidate to another, because what slows a round slows
 /// both.
-double ratio(const std::map<std::string, std::vector<double>>& values, const std::string& key) {
+double ratio(const std::map<std::string, std::vector<double>>& values, const std::string& of,
+             const std::string& over) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < values.at(key).size(); ++i)
-    ratios.push_back(values.at("tombolo")[i] / values.at(key)[i]);
+  for (std::size_t i = 0; i < values.at(over).size(); ++i)
+    ratios.push_back(values.at(of)[i] / values.at(over)[i]);
   return median(std::move(ratios));
 }
 
@@ -60,8 +61,8 @@ Json Comparison::as_json() const {
         entry[rate ? "bytes_per_second" : "half_round_trip_seconds"][key] = median(values);
         if (rate) entry["processor_seconds_per_gb"][key] = median(row.processor.at(key));
         if (!compared(key)) continue;
-        entry["tombolo_over"][key] = ratio(row.values, key);
-        if (rate) entry["tombolo_processor_over"][key] = ratio(row.processor, key);
+        entry["tombolo_over"][key] = ratio(row.values, base(), key);
+        if (rate) entry["tombolo_processor_over"][key] = ratio(row.processor, base(), key);
       }
       all[what].push_back(std::move(entry));
     }
@@ -110,7 +111,8 @@ void Comparison::header(const std::string& what) const {
   std::printf("\n%s\n%10s", what.c_str(), "size");
   for (const auto& pair : pairs_) std::printf(" | %15s", pair->candidate().key.c_str());
   for (const auto& pair : pairs_) {
-    if (compared(pair->candidate().key)) std::printf(" | tombolo/%s", pair->candidate().key.c_str());
+    if (compared(pair->candidate().key))
+      std::printf(" | %s/%s", base().c_str(), pair->candidate().key.c_str());
   }
   std::printf("\n");
 }
@@ -128,17 +130,26 @@ void Comparison::print(const Row& row, bool with_processor) const {
   for (const auto& pair : pairs_) {
     const std::string& key = pair->candidate().key;
     if (!compared(key)) continue;
-    std::string text = fmt::format("{:.2f}x", ratio(row.values, key));
-    if (with_processor) text += fmt::format(" {:.2f}x", ratio(row.processor, key));
-    std::printf(" | %*s", static_cast<int>(8 + key.size()), text.c_str());
+    std::string text = fmt::format("{:.2f}x", ratio(row.values, base(), key));
+    if (with_processor) text += fmt::format(" {:.2f}x", ratio(row.processor, base(), key));
+    std::printf(" | %*s", static_cast<int>(base().size() + 1 + key.size()), text.c_str());
   }
   std::printf("\n");
   std::fflush(stdout);
 }
 
+std::string Comparison::base() const {
+  const auto has = [&](std::string_view key) {
+    return std::ranges::any_of(pairs_, [&](const auto& pair) { return pair->candidate().key == key; });
+  };
+  for (const char* key : {"tombolo", "tombolo-shm"})
+    if (has(key)) return key;
+  return {};
+}
+
 bool Comparison::compared(const std::string& key) const {
-  return !key.starts_with("tombolo") &&
-         std::ranges::any_of(pairs_, [](const auto& pair) { return pair->candidate().key == "tombolo"; });
+  const std::string ours = base();
+  return key != ours && (ours == "tombolo-shm" || (!ours.empty() && !key.starts_with("tombolo")));
 }
 
 }  // namespace tombolo::bench::plugin

@@ -43,7 +43,9 @@ class Comparison {
   std::vector<Pair*> shuffled();
   void header(const std::string& what) const;
   void print(const Row& row, bool with_processor) const;
-  /// Whether Tombolo's TCP is compared with that candidate.
+  /// The candidate that the others are compared with: Tombolo's TCP, or where only other candidates are
+  /// measured, its shared memory; empty without both.
+  std::string base() const;
   bool compared(const std::string& key) const;
 
   const Plan& plan_;
