@@ -94,7 +94,7 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
                                               node_->gpu->wants_staging(device(device_index).host.nics),
                                               handle.stages, node_->router.overlong, log_);
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_,
-                               checked_traffic_class(traffic_class), attempt.legs->further_legs());
+                               checked_traffic_class(traffic_class), attempt.legs.get());
   // Inside a host no NIC is needed.
   if (!handle.more_nics ||
       handle.endpoint.host_id == transport::fabric_hash(node_->devices->at(0).host.name)) {

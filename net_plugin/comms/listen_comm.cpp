@@ -19,17 +19,13 @@ int checked_traffic_class(int traffic_class) {
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,
-                                               int traffic_class, transport::GpuStagingMaker further_legs) {
+                                               int traffic_class, const Legs* legs) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
   options.standby = device.standby;
-  // The processor cannot copy a small message from or to the GPU's memory; and no way but the NICs' reaches
-  // that memory where nothing may be staged.
-  if (node.gpu->promise(device.host.nics).direct) {
-    options.rdma.eager_bytes = 0;
-    options.failover &= further_legs != nullptr && node.gpu->wants_staging(device.host.nics);
-  }
-  options.gpu_staging = std::move(further_legs);
+  options.gpu_staging = legs != nullptr ? legs->further_legs() : transport::GpuStagingMaker();
+  // The processor cannot copy a small message from or to the GPU's memory.
+  if (legs != nullptr && node.gpu->promise(device.host.nics).direct) options.rdma.eager_bytes = 0;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;
@@ -62,8 +58,7 @@ ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int t
       stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      door_(std::make_shared<Door>(
-          make_router(node, device, secret_, log_, traffic_class, legs_.further_legs()))) {}
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class, &legs_))) {}
 
 ListenComm::~ListenComm() {
   door_->close();

@@ -24,7 +24,7 @@ Listening::Listening(std::shared_ptr<const Node> of, const NetDevice& at, Log to
       device(at),
       log(std::move(to)),
       secret(transport::Secret::random()),
-      door(std::make_shared<Door>(make_router(*node, device, secret, log, -1))) {}
+      door(std::make_shared<Door>(make_router(*node, device, secret, log, -1, nullptr))) {}
 
 HandleBytes Listening::handle() const {
   return Handle{secret, door->endpoint(), node->groups, false}.encode();
@@ -136,7 +136,7 @@ Initiator::Dial Group::dial(std::uint32_t rank) {
     // The peer may have more NICs than its handle has room for; a connection of NCCL's net to it has asked.
     const auto known = handle.more_nics ? node_->peers->find(handle.endpoint) : std::nullopt;
     Initiator::Dialled dialled;
-    dialled.router = make_router(*node_, device_, handle.secret, log_, traffic_class_);
+    dialled.router = make_router(*node_, device_, handle.secret, log_, traffic_class_, nullptr);
     dialled.connecting = dialled.router->connect(known ? *known : handle.endpoint, options);
     return dialled;
   };
