@@ -54,8 +54,8 @@ const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds,
 const Parameter kNetGpuParameter{
     "TOMBOLO_NET_GPU", ParameterType::kChoice, "auto",
     "GPU memory: taken where the NICs of a device reach it themselves, its other connections staging it "
-    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging, "
-    "or init fails (direct).",
+    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging "
+    "over the NICs that reach it, other RDMA NICs being left out; where none does, init fails (direct).",
     "auto|off|staged|direct"};
 
 const Parameter kNetGpuBuffersParameter{
