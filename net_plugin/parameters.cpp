@@ -48,7 +48,7 @@ const Parameter kNetOverlongParameter{
 
 const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
                                    "Seconds without a byte after which a WARN line names a connection of "
-                                   "NCCL's that waits: rank, peer, NICs "
+                                   "NCCL's that waits, or is waited for: rank, peer, NICs "
                                    "and message; again after ten times as long. 0 = never."};
 
 const Parameter kNetGpuParameter{

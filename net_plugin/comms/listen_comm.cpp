@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "net_plugin/comms/set_up_stall.h"
 
 namespace tombolo::net_plugin {
 
@@ -51,6 +52,7 @@ class LegArrivals final : public LaneArrivals {
 
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
     : log_(std::move(log)),
+      device_(device.name),
       stages_(node.gpu->wants_staging(device.host.nics)),
       legs_(node.gpu, gpu::Directions::kReceive, stages_, false, node.router.overlong, log_),
       groups_(node.groups),
@@ -70,9 +72,31 @@ HandleBytes ListenComm::handle() const {
   return made.encode();
 }
 
+/// NCCL asks again and again from when it wants a comm.
+void ListenComm::look_for_stall() noexcept {
+  if (!stalls_) return;
+  const TimePoint now = clock_.now();
+  const std::optional<Duration> stalled = watch_.look(0, now, stalls_->limit());
+  if (!stalled || !stalls_->may_tell(now)) return;
+  try {
+    SetUpStall facts;
+    facts.of = SetUpStall::Of::kAccept;
+    facts.device = device_;
+    facts.offers = door_->endpoint().offers;
+    facts.stalled = *stalled;
+    log_.warning("{}", stall_text(*stalls_, facts));
+  } catch (...) {
+    // As in Context.
+  }
+}
+
 std::unique_ptr<Comm> ListenComm::accept() {
   auto arrival = door_->accept();
-  if (!arrival) return nullptr;
+  if (!arrival) {
+    look_for_stall();
+    return nullptr;
+  }
+  watch_.begin();
   auto first = legs_.leg(std::move(arrival->connection));
   std::unique_ptr<Lanes> lanes;
   if (groups_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/log.h"
 #include "net_plugin/comms/comm.h"
@@ -45,13 +46,17 @@ class ListenComm {
   abi::ncclProfilerCallback_t profiler() const noexcept { return profiler_; }
 
  private:
+  void look_for_stall() noexcept;
+
   Log log_;
+  std::string device_;  // its name
   bool stages_;
   Legs legs_;
   abi::ncclProfilerCallback_t profiler_ = nullptr;
   bool groups_;
   const TunerSettings* tuner_;
   std::shared_ptr<StallReports> stalls_;
+  StallWatch watch_;
   const Clock& clock_;
   transport::Secret secret_;
   std::shared_ptr<Door> door_;

@@ -238,8 +238,23 @@ void Group::take_arrivals() {
   }
 }
 
+void Group::look_for_stalls() noexcept {
+  if (!node_->stalls) return;
+  StallReports& reports = *node_->stalls;
+  const TimePoint now = node_->router.clock->now();
+  try {
+    for (auto& [rank, initiator] : initiators_) {
+      const std::optional<OperationStall> found = initiator->look_for_stall(now, reports.limit());
+      if (found && reports.may_tell(now)) log_.warning("{}", stall_text(reports, *found));
+    }
+  } catch (...) {
+    // Telling ran out of memory, and the job may go on.
+  }
+}
+
 void Group::progress_locked() {
   if (passes_++ % kPassesPerArrival == 0) take_arrivals();
+  if (passes_ % StallWatch::kCalls == 0) look_for_stalls();
   for (auto& [rank, initiator] : initiators_) {
     initiator->progress();
     failed_ |= initiator->error() != nullptr;
