@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -44,10 +45,10 @@ std::size_t entries_of(const char* folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-std::size_t resident_kib() {
+std::int64_t resident_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;)
-    if (word == "VmRSS:" && status >> word) return std::stoul(word);
+    if (word == "VmRSS:" && status >> word) return std::stol(word);
   return 0;
 }
 
@@ -103,7 +104,7 @@ void use(Pair& pair, int tags) {
 void measure(std::size_t comms, int tags, SilentPeers& kernel, bool silent) {
   net_plugin::Context context(loopback_node(), Log::to_stderr(LogLevel::kWarning));
   const std::size_t threads = entries_of("/proc/self/task"), descriptors = entries_of("/proc/self/fd");
-  const std::size_t memory = resident_kib();
+  const std::int64_t memory = resident_kib();  // less later, where memory was given back
   const Clock& clock = Clock::steady();
   TimePoint before = clock.now();
   std::vector<Pair> pairs;

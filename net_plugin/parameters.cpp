@@ -48,14 +48,14 @@ const Parameter kNetOverlongParameter{
 
 const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
                                    "Seconds without a byte after which a WARN line names a connection of "
-                                   "NCCL's that waits: rank, peer, NICs "
+                                   "NCCL's that waits, or is waited for: rank, peer, NICs "
                                    "and message; again after ten times as long. 0 = never."};
 
 const Parameter kNetGpuParameter{
     "TOMBOLO_NET_GPU", ParameterType::kChoice, "auto",
     "GPU memory: taken where the NICs of a device reach it themselves, its other connections staging it "
-    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging, "
-    "or init fails (direct).",
+    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging "
+    "over the NICs that reach it, other RDMA NICs being left out; where none does, init fails (direct).",
     "auto|off|staged|direct"};
 
 const Parameter kNetGpuBuffersParameter{

@@ -1,10 +1,14 @@
-// That a comm in which nothing moves is told of, on a pretended clock.
+// That a comm in which nothing moves, and a connect or accept that does not get on, are told of, on a
+// pretended clock.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "net_plugin/comms/context.h"
+#include "net_plugin/comms/set_up_stall.h"
+#include "net_plugin/testing/silent_peer.h"
 
 namespace tombolo::net_plugin {
 namespace {
@@ -31,6 +35,8 @@ class CommStall : public testing::Test {
         node, Log(LogLevel::kWarning,
                   [this](LogLevel, std::string_view text) { log_ += fmt::format("{}\n", text); }));
     listener_ = context_->listen(0);
+  }
+  void make_comms() {
     const HandleBytes handle = listener_->handle();
     for (const auto deadline = Deadline::after(seconds(60)); !(sender_ && receiver_);) {
       ASSERT_FALSE(deadline.passed());
@@ -61,6 +67,7 @@ class CommStall : public testing::Test {
 };
 
 TEST_F(CommStall, AReceiveThatNothingComesForIsToldOf) {
+  make_comms();
   Request* request = post(*receiver_, Comm::Direction::kReceive);
   ASSERT_NE(request, nullptr);
   test_often(*receiver_, *request);
@@ -75,6 +82,62 @@ TEST_F(CommStall, AReceiveThatNothingComesForIsToldOf) {
   log_.clear();
   test_often(*receiver_, *request);
   EXPECT_EQ(log_, "") << "once";
+}
+
+TEST_F(CommStall, AnAcceptToWhichNobodyComesIsToldOf) {
+  EXPECT_EQ(listener_->accept(), nullptr);
+  clock_.advance(seconds(29));
+  EXPECT_EQ(listener_->accept(), nullptr);
+  EXPECT_EQ(log_, "");
+  clock_.advance(seconds(2));
+  EXPECT_EQ(listener_->accept(), nullptr);
+  for (const char* part :
+       {"rank 3 on host a0: accept on device lo has waited for 31 s, and no peer has connected to 127.0.0.1 "
+        "port ",
+        "TOMBOLO_NET_STALL"})
+    EXPECT_NE(log_.find(part), std::string::npos) << log_;
+  log_.clear();
+  EXPECT_EQ(listener_->accept(), nullptr);
+  EXPECT_EQ(log_, "") << "once";
+  // A comm that comes begins the wait for the next one anew.
+  make_comms();
+  EXPECT_EQ(listener_->accept(), nullptr);
+  clock_.advance(seconds(29));
+  EXPECT_EQ(listener_->accept(), nullptr);
+  EXPECT_EQ(log_, "");
+}
+
+TEST_F(CommStall, AConnectThatNobodyAnswersIsToldOf) {
+  const testing_support::SilentPeer peer;
+  const HandleBytes handle = peer.in_place_of(listener_->handle());
+  EXPECT_EQ(context_->connect(0, handle), nullptr);
+  clock_.advance(seconds(29));
+  EXPECT_EQ(context_->connect(0, handle), nullptr);
+  EXPECT_EQ(log_, "");
+  clock_.advance(seconds(2));
+  EXPECT_EQ(context_->connect(0, handle), nullptr);
+  for (const char* part :
+       {"rank 3 on host a0: connect from device lo has waited for 31 s for a connection to the listener at "
+        "127.0.0.1 port ",
+        "It fails after 600 s in all (TOMBOLO_NET_DEADLINE)", "TOMBOLO_NET_STALL"})
+    EXPECT_NE(log_.find(part), std::string::npos) << log_;
+  log_.clear();
+  EXPECT_EQ(context_->connect(0, handle), nullptr);
+  EXPECT_EQ(log_, "") << "once";
+}
+
+TEST(SetUpStall, NamesAFewOfManyAddressesAndWhatIsAskedFor) {
+  std::vector<transport::Offer> offers(6);
+  for (std::size_t i = 0; i < offers.size(); ++i) offers[i].address = fmt::format("10.0.0.{}", i);
+  offers[0].kind = topology::NicKind::kInfiniBand;
+  offers[0].port = 4711;
+  const StallReports reports(seconds(30), "", "a0");
+  const std::string text =
+      stall_text(reports, {SetUpStall::Of::kQuery, "ib0", offers, seconds(31), seconds(300)});
+  for (const char* part : {"host a0: connect from device ib0", "the addresses of all NICs from the listener",
+                           "10.0.0.0 port 4711 (infiniband), 10.0.0.1", "10.0.0.3", " and 2 more"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  EXPECT_EQ(text.find("10.0.0.4"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "net_plugin/comms/lane_label.h"
+#include "net_plugin/comms/set_up_stall.h"
 
 namespace tombolo::net_plugin {
 namespace {
@@ -94,7 +95,7 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
                                               node_->gpu->wants_staging(device(device_index).host.nics),
                                               handle.stages, node_->router.overlong, log_);
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_,
-                               checked_traffic_class(traffic_class), attempt.legs->further_legs());
+                               checked_traffic_class(traffic_class), attempt.legs.get());
   // Inside a host no NIC is needed.
   if (!handle.more_nics ||
       handle.endpoint.host_id == transport::fabric_hash(node_->devices->at(0).host.name)) {
@@ -125,6 +126,25 @@ std::unique_ptr<transport::Connection> Context::progress(Attempt& attempt) const
     dial(attempt);
   }
   return attempt.connecting->poll();
+}
+
+void Context::look_for_stall(Attempt& attempt, int index) const noexcept {
+  if (!node_->stalls) return;
+  const bool asks = attempt.asking != nullptr;
+  const TimePoint now = node_->router.clock->now();
+  const std::optional<Duration> stalled = attempt.watch.look(asks ? 1 : 2, now, node_->stalls->limit());
+  if (!stalled || !node_->stalls->may_tell(now)) return;
+  try {
+    SetUpStall facts;
+    facts.of = asks ? SetUpStall::Of::kQuery : SetUpStall::Of::kConnect;
+    facts.device = device(index).name;
+    facts.offers = attempt.peer.offers;
+    facts.stalled = *stalled;
+    facts.deadline = node_->deadline;
+    log_.warning("{}", stall_text(*node_->stalls, facts));
+  } catch (...) {
+    // Telling ran out of memory, and the job may go on.
+  }
 }
 
 std::unique_ptr<Comm> Context::finish(Attempt& attempt,
@@ -167,6 +187,7 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   if (!attempt.under_way()) attempt = start(device_index, bytes, traffic_class);
 
   if (auto connection = progress(attempt)) return finish(attempt, std::move(connection));
+  look_for_stall(attempt, device_index);
   attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);
   attempts_.insert_or_assign(handle.data(), std::move(attempt));

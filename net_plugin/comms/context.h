@@ -64,6 +64,7 @@ class Context {
     std::shared_ptr<const Legs> legs;
     std::unique_ptr<EndpointQuery> asking;  ///< first, where the handle does not tell all NICs
     std::unique_ptr<transport::Connecting> connecting;
+    StallWatch watch;
 
     bool under_way() const noexcept { return asking || connecting; }
   };
@@ -72,6 +73,7 @@ class Context {
   Attempt start(int device, const HandleBytes& handle, int traffic_class) const;
   void dial(Attempt& attempt) const;
   std::unique_ptr<transport::Connection> progress(Attempt& attempt) const;
+  void look_for_stall(Attempt& attempt, int device) const noexcept;
   std::unique_ptr<Comm> finish(Attempt& attempt, std::unique_ptr<transport::Connection> connection) const;
 
   std::shared_ptr<const Node> node_;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "net_plugin/comms/set_up_stall.h"
 
 namespace tombolo::net_plugin {
 
@@ -19,17 +20,13 @@ int checked_traffic_class(int traffic_class) {
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,
-                                               int traffic_class, transport::GpuStagingMaker further_legs) {
+                                               int traffic_class, const Legs* legs) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
   options.standby = device.standby;
-  // The processor cannot copy a small message from or to the GPU's memory; and no way but the NICs' reaches
-  // that memory where nothing may be staged.
-  if (node.gpu->promise(device.host.nics).direct) {
-    options.rdma.eager_bytes = 0;
-    options.failover &= further_legs != nullptr && node.gpu->wants_staging(device.host.nics);
-  }
-  options.gpu_staging = std::move(further_legs);
+  options.gpu_staging = legs != nullptr ? legs->further_legs() : transport::GpuStagingMaker();
+  // The processor cannot copy a small message from or to the GPU's memory.
+  if (legs != nullptr && node.gpu->promise(device.host.nics).direct) options.rdma.eager_bytes = 0;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;
@@ -55,6 +52,7 @@ class LegArrivals final : public LaneArrivals {
 
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
     : log_(std::move(log)),
+      device_(device.name),
       stages_(node.gpu->wants_staging(device.host.nics)),
       legs_(node.gpu, gpu::Directions::kReceive, stages_, false, node.router.overlong, log_),
       groups_(node.groups),
@@ -62,8 +60,7 @@ ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int t
       stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      door_(std::make_shared<Door>(
-          make_router(node, device, secret_, log_, traffic_class, legs_.further_legs()))) {}
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class, &legs_))) {}
 
 ListenComm::~ListenComm() {
   door_->close();
@@ -75,9 +72,31 @@ HandleBytes ListenComm::handle() const {
   return made.encode();
 }
 
+/// NCCL asks again and again from when it wants a comm.
+void ListenComm::look_for_stall() noexcept {
+  if (!stalls_) return;
+  const TimePoint now = clock_.now();
+  const std::optional<Duration> stalled = watch_.look(0, now, stalls_->limit());
+  if (!stalled || !stalls_->may_tell(now)) return;
+  try {
+    SetUpStall facts;
+    facts.of = SetUpStall::Of::kAccept;
+    facts.device = device_;
+    facts.offers = door_->endpoint().offers;
+    facts.stalled = *stalled;
+    log_.warning("{}", stall_text(*stalls_, facts));
+  } catch (...) {
+    // As in Context.
+  }
+}
+
 std::unique_ptr<Comm> ListenComm::accept() {
   auto arrival = door_->accept();
-  if (!arrival) return nullptr;
+  if (!arrival) {
+    look_for_stall();
+    return nullptr;
+  }
+  watch_.begin();
   auto first = legs_.leg(std::move(arrival->connection));
   std::unique_ptr<Lanes> lanes;
   if (groups_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/log.h"
 #include "net_plugin/comms/comm.h"
@@ -19,12 +20,12 @@ namespace tombolo::net_plugin {
 int checked_traffic_class(int traffic_class);
 
 /// Makes a router for one listener, or for one connection to it, because every listener has a secret of its
-/// own. `further_legs`: Legs::further_legs(); null: connections over NICs that reach GPU memory fail with
-/// those.
+/// own. `legs`: what its connections become, which carry what NCCL registers, GPU memory too; null: they
+/// carry host memory alone. Either goes on over another way when its NICs fail; one that has GPU memory
+/// registered and does not stage fails with them.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log,
-                                               int traffic_class,
-                                               transport::GpuStagingMaker further_legs = {});
+                                               int traffic_class, const Legs* legs);
 
 /// Used by one thread at a time. Comms that it accepted may outlive it.
 class ListenComm {
@@ -45,13 +46,17 @@ class ListenComm {
   abi::ncclProfilerCallback_t profiler() const noexcept { return profiler_; }
 
  private:
+  void look_for_stall() noexcept;
+
   Log log_;
+  std::string device_;  // its name
   bool stages_;
   Legs legs_;
   abi::ncclProfilerCallback_t profiler_ = nullptr;
   bool groups_;
   const TunerSettings* tuner_;
   std::shared_ptr<StallReports> stalls_;
+  StallWatch watch_;
   const Clock& clock_;
   transport::Secret secret_;
   std::shared_ptr<Door> door_;

@@ -57,9 +57,16 @@ Node make_node(const Log& log) {
   node.environment = NcclEnvironment::of_process();
   std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
   topology::Host host = host_of(node.environment, file.has_value(), log);
+  const auto is_out = [](const topology::Nic& nic) { return !nic.usable || nic.addresses.empty(); };
+  std::vector<topology::Nic> in_use = host.nics;
+  std::erase_if(in_use, is_out);
+  if (!in_use.empty()) {  // else there are no devices, which is said below
+    node.gpu = gpu::Support::detect(gpu::GpuOptions::from_environment(), in_use);
+    node.gpu->leave_out(host.nics);
+  }
   node.nics = host.nics;
   node.source = file ? "the cluster file " + file->source : "detection";
-  std::erase_if(host.nics, [](const topology::Nic& nic) { return !nic.usable; });
+  std::erase_if(host.nics, is_out);
   if (!file && !node.environment.all && !node.environment.sockets) {
     if (const std::string warning = poor_choice_warning(host); !warning.empty()) log.warning("{}", warning);
   }
@@ -72,7 +79,6 @@ Node make_node(const Log& log) {
   node.router = transport::RouterOptions::from_environment(sources.file);
   node.environment.apply(node.router.rdma);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
-  node.gpu = gpu::Support::detect(gpu::GpuOptions::from_environment(), host.nics);
   if (const double stall = kNetStallParameter.seconds(); stall > 0)
     node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
   if (kNetOverlongParameter.choice() == "truncate") node.router.overlong = transport::Overlong::kTruncate;

@@ -32,20 +32,32 @@ std::string_view meaning_of(const StallFacts& facts) {
   return "the peer may compute still, its process may be stopped, or the path may be dead";
 }
 
+std::string place_of(const std::string& rank, const std::string& host) {
+  return (rank.empty() ? "" : fmt::format("rank {} on ", rank)) + "host " + host;
+}
+
 }  // namespace
+
+std::string stall_hint() {
+  return fmt::format("{} sets after how long this is told", kNetStallParameter.name);
+}
+
+std::string StallReports::place() const {
+  return place_of(rank_, host_);
+}
 
 std::string stall_text(const StallFacts& facts) {
   const transport::Route& route = facts.route;
   return fmt::format(
-      "{}host {}: nothing has moved for {:.0f} s in a {} of {} bytes, tag {}, {} {} over {} ({} -> {}{}) "
+      "{}: nothing has moved for {:.0f} s in a {} of {} bytes, tag {}, {} {} over {} ({} -> {}{}) "
       "after {} "
-      "messages and {}; {}. The peer's log says what it waits for. {} sets after how long this is told",
-      facts.rank.empty() ? "" : fmt::format("rank {} on ", facts.rank), facts.host, to_seconds(facts.stalled),
-      facts.sends ? "send" : "receive", facts.bytes, facts.tag, facts.sends ? "to" : "from",
+      "messages and {}; {}. The peer's log says what it waits for. {}",
+      place_of(facts.rank, facts.host), to_seconds(facts.stalled), facts.sends ? "send" : "receive",
+      facts.bytes, facts.tag, facts.sends ? "to" : "from",
       route.peer_host.empty() ? "a peer" : "host " + route.peer_host, route.transport, route.local_nic,
       route.peer_nic.empty() ? "?" : route.peer_nic,
       route.peer_address.empty() ? "" : " " + route.peer_address, facts.messages_done,
-      format_size(facts.bytes_done), meaning_of(facts), kNetStallParameter.name);
+      format_size(facts.bytes_done), meaning_of(facts), stall_hint());
 }
 
 std::string rank_from_environment() {

@@ -1,4 +1,4 @@
-// A line for a comm in which nothing moves, so that a job that hangs says where: which rank waits for which
+// A line for a wait in which nothing moves, so that a job that hangs says where: which rank waits for which
 // peer, over which NICs, in which operation.
 #pragma once
 
@@ -37,6 +37,9 @@ struct StallFacts {
 /// The line: who waits for whom, how long, in which message, and what it may mean. Pure.
 std::string stall_text(const StallFacts& facts);
 
+/// The end of every such line: which variable sets after how long it is told.
+std::string stall_hint();
+
 /// This process's rank as its launcher's variables tell it (RANK, SLURM_PROCID, ...); empty where none does.
 std::string rank_from_environment();
 
@@ -53,6 +56,8 @@ class StallReports {
   Duration limit() const noexcept { return limit_; }
   const std::string& rank() const noexcept { return rank_; }
   const std::string& host() const noexcept { return host_; }
+  /// "rank 3 on host a0", or "host a0".
+  std::string place() const;
   /// Whether one more may be told; counts it.
   bool may_tell(TimePoint now) noexcept;
 
@@ -63,8 +68,8 @@ class StallReports {
   std::atomic<int> told_{0};
 };
 
-/// Watches one comm. It costs a counter for each call, and the caller a look at the clock and at the
-/// connections for each kCalls. Not for several threads at once.
+/// Watches one comm, or another wait. It costs a counter for each call, and the caller a look at the clock
+/// and at the connections for each kCalls. Not for several threads at once.
 class StallWatch {
  public:
   static constexpr unsigned kCalls = 1024;

@@ -53,13 +53,31 @@ int speed_megabits(const Nic& nic, const Measured& measured) {
   return static_cast<int>(std::min<std::uint64_t>(megabits, kMostMegabits));
 }
 
+/// Whether NICs of that kind, of which none is another's second interface (a VLAN), share a fabric on the
+/// host.
+bool share_fabric(const topology::Host& host, NicKind kind, const std::string& fabric) {
+  const Nic* first = nullptr;
+  for (const Nic& nic : host.nics) {
+    if (nic.kind != kind || nic.fabric != fabric) continue;
+    const bool same_port = first != nullptr && !nic.rdma_device.empty() &&
+                           nic.rdma_device == first->rdma_device && nic.rdma_port == first->rdma_port;
+    if (first != nullptr && !same_port) return true;
+    if (first == nullptr) first = &nic;
+  }
+  return false;
+}
+
 /// The number of the NIC's fabric among its cluster's, in the order in which the file first names them. A NIC
-/// of the same number on another host of the file, also of another cluster, is of the same rail.
+/// of the same number on another host of the file, also of another cluster, is of the same rail. A fabric
+/// that two NICs of a host share, as all of a fat tree do, says nothing of rails: NCCL would take the two for
+/// one rail, and let a ring leave the host by another NIC than it came. Neither do names that detection
+/// gives.
 int rail_of(const topology::Host& host, const Nic& nic, const topology::ClusterFile* file) {
   if (file == nullptr || nic.fabric.empty()) return -1;
   std::vector<std::string> fabrics;
   for (const topology::Host& other : file->hosts) {
     if (other.cluster != host.cluster) continue;
+    if (share_fabric(other, nic.kind, nic.fabric)) return -1;
     for (const Nic& one : other.nics) {
       if (one.kind != nic.kind || one.fabric.empty()) continue;
       if (std::ranges::find(fabrics, one.fabric) == fabrics.end()) fabrics.push_back(one.fabric);

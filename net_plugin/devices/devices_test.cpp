@@ -176,6 +176,39 @@ TEST(NetDevices, ARailIsAFabricOfTheCluster) {
   EXPECT_EQ(rails(0), std::pair(0, 5));
 }
 
+TEST(NetDevices, AFabricThatNicsOfAHostShareIsNoRail) {
+  topology::ClusterFile file;
+  for (const char* name : {"a0", "a1", "b0"}) {
+    topology::Host host = host_with({nic("n0", NicKind::kRoce, 100), nic("n1", NicKind::kRoce, 100)});
+    host.name = name;
+    host.cluster = std::string(1, name[0]);
+    host.nics[0].fabric = "left";
+    host.nics[1].fabric = "right";
+    file.hosts.push_back(host);
+  }
+  DeviceSources sources;
+  sources.file = &file;
+  const auto rails = [&](std::size_t host) {
+    const auto devices = make_devices(file.hosts[host], DeviceMode::kAuto, sources);
+    return std::pair(devices.at(0).rail, devices.at(1).rail);
+  };
+  const auto add = [&](const char* name, const char* device) {
+    topology::Nic third = nic(name, NicKind::kRoce, 100);
+    third.fabric = "left";
+    third.rdma_device = device;
+    third.rdma_port = 1;
+    file.hosts[1].nics.push_back(third);
+  };
+  EXPECT_EQ(rails(0), std::pair(0, 1));
+  file.hosts[1].nics[0].rdma_device = "mlx5_0";
+  file.hosts[1].nics[0].rdma_port = 1;
+  add("n0.5", "mlx5_0");
+  EXPECT_EQ(rails(0), std::pair(0, 1)) << "a VLAN of the port";
+  add("n2", "mlx5_2");
+  EXPECT_EQ(rails(0), std::pair(-1, 1)) << "also on the hosts that have one NIC there: alike on all";
+  EXPECT_EQ(rails(2), std::pair(0, 1)) << "another cluster";
+}
+
 /// The devices of a recorded machine: "name@place port".
 std::string recorded_devices(const std::string& machine, std::vector<NetDevice>* to = nullptr) {
   const topology::RecordedMachine recorded(machine);

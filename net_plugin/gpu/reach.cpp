@@ -67,6 +67,11 @@ std::string why_no_dma_buf(const topology::VerbsFunctions& verbs, const std::str
 
 }  // namespace
 
+bool goes_by_rdma(const topology::Nic& nic) noexcept {
+  return !nic.rdma_device.empty() && !nic.emulated &&
+         (nic.kind == topology::NicKind::kInfiniBand || nic.kind == topology::NicKind::kRoce);
+}
+
 NicReach reach_of(const topology::Nic& nic, const GpuSurroundings& here) {
   NicReach found;
   if (here.cuda == nullptr) {
@@ -74,9 +79,7 @@ NicReach reach_of(const topology::Nic& nic, const GpuSurroundings& here) {
     return found;
   }
   found.reach = GpuReach::kStaged;
-  const bool by_rdma = !nic.rdma_device.empty() && !nic.emulated &&
-                       (nic.kind == topology::NicKind::kInfiniBand || nic.kind == topology::NicKind::kRoce);
-  if (!by_rdma) {
+  if (!goes_by_rdma(nic)) {
     found.reason = "its bytes go over TCP";
     return found;
   }

@@ -36,6 +36,9 @@ struct GpuSurroundings {
   const topology::SysTree* sys = nullptr;
 };
 
+/// Whether its bytes go by RDMA: not those of a NIC whose kind is only declared, nor of an iWARP one.
+bool goes_by_rdma(const topology::Nic& nic) noexcept;
+
 /// Set-up: opens the NIC's RDMA device for a moment.
 NicReach reach_of(const topology::Nic& nic, const GpuSurroundings& here);
 

@@ -188,5 +188,57 @@ TEST_F(GpuSupport, WhatWasDemandedAndIsNotThereIsAnErrorThatSaysWhy) {
   EXPECT_FALSE(Support(mode(GpuMode::kDirect), cuda_, {{"net-r0", direct(true, true)}}).wants_staging(two_));
 }
 
+std::vector<std::string> usable(const std::vector<topology::Nic>& nics) {
+  std::vector<std::string> names;
+  for (const topology::Nic& one : nics)
+    if (one.usable) names.push_back(one.name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_F(GpuSupport, DirectLeavesOutTheRdmaNicsThatDoNotReachGpuMemory) {
+  const std::map<std::string, NicReach> reach{
+      {"net-r0", direct(true, false)},
+      {"net-r1", {GpuReach::kStaged, false, false, "its driver knows no DMA-BUF", "no module", "no driver"}},
+      {"eth0", {GpuReach::kStaged, false, false, "TCP"}}};
+  const Support support(mode(GpuMode::kDirect), cuda_, reach);
+  std::vector<topology::Nic> nics = two_;
+  support.leave_out(nics);
+  EXPECT_EQ(usable(nics), (Names{"net-r0", "eth0"})) << "TCP NICs stand by";
+  EXPECT_NE(nics[1].reason.find("TOMBOLO_NET_GPU="), std::string::npos) << nics[1].reason;
+  EXPECT_NE(nics[1].reason.find("its driver knows no DMA-BUF"), std::string::npos) << nics[1].reason;
+  std::erase_if(nics, [](const topology::Nic& one) { return !one.usable; });
+  EXPECT_TRUE(support.promise(nics).direct);
+  EXPECT_FALSE(support.promise(two_).direct) << "a connection could go over either";
+
+  nics = two_;
+  Support(mode(GpuMode::kAuto), cuda_, reach).leave_out(nics);
+  EXPECT_EQ(usable(nics), (Names{"net-r0", "net-r1", "eth0"}));
+}
+
+TEST_F(GpuSupport, DirectKeepsNicsThatReachGpuMemoryInOneWay) {
+  NicReach by_address = direct(true, false), by_dma_buf = direct(false, true);
+  by_address.no_dma_buf = "its driver knows no DMA-BUF";
+  std::vector<topology::Nic> nics = two_;
+  nics.push_back(nic(topology::NicKind::kInfiniBand, "r2"));
+  const Support support(mode(GpuMode::kDirect), cuda_,
+                        {{"net-r0", by_address}, {"net-r1", by_dma_buf}, {"net-r2", direct(true, true)}});
+  support.leave_out(nics);
+  std::erase_if(nics, [](const topology::Nic& one) { return !one.usable; });
+  EXPECT_EQ(nics.size(), 3U) << "two RDMA NICs and Ethernet";
+  EXPECT_TRUE(support.promise(nics).direct);
+}
+
+TEST_F(GpuSupport, AnIwarpNicThatStandsByTakesNoPromiseAway) {
+  std::vector<topology::Nic> nics = two_;
+  nics.push_back(nic(topology::NicKind::kIwarp, "i0"));
+  const Support support(mode(GpuMode::kAuto), cuda_,
+                        {{"net-r0", direct(true, true)},
+                         {"net-r1", direct(true, true)},
+                         {"net-i0", {GpuReach::kStaged, false, false, "its bytes go over TCP"}}});
+  EXPECT_TRUE(support.promise(nics).direct);
+}
+
 }  // namespace
 }  // namespace tombolo::net_plugin::gpu

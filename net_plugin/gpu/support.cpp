@@ -6,14 +6,6 @@
 #include "net_plugin/parameters.h"
 
 namespace tombolo::net_plugin::gpu {
-namespace {
-
-bool is_rdma_nic(const topology::Nic& nic) {
-  return topology::is_rdma(nic.kind) && !nic.emulated && !nic.rdma_device.empty();
-}
-
-}  // namespace
-
 GpuOptions GpuOptions::from_environment() {
   GpuOptions options;
   const std::string mode = kNetGpuParameter.choice();
@@ -55,13 +47,13 @@ std::shared_ptr<Support> Support::detect(const GpuOptions& options, std::span<co
   std::shared_ptr<const CudaFunctions> cuda;
   std::map<std::string, NicReach> reach;
   const bool asked = options.mode == GpuMode::kStaged || options.mode == GpuMode::kDirect ||
-                     (options.mode == GpuMode::kAuto && std::ranges::any_of(nics, is_rdma_nic));
+                     (options.mode == GpuMode::kAuto && std::ranges::any_of(nics, goes_by_rdma));
   if (asked) {
     GpuSurroundings here;
     cuda = CudaFunctions::load(&here.no_cuda);
     here.cuda = cuda.get();
     std::shared_ptr<const topology::VerbsFunctions> verbs;
-    if (cuda != nullptr && std::ranges::any_of(nics, is_rdma_nic))
+    if (cuda != nullptr && std::ranges::any_of(nics, goes_by_rdma))
       verbs = topology::VerbsFunctions::load(&here.no_verbs);
     here.verbs = verbs.get();
     const topology::SysTree sys("/");
@@ -71,13 +63,38 @@ std::shared_ptr<Support> Support::detect(const GpuOptions& options, std::span<co
   return std::make_shared<Support>(options, std::move(cuda), std::move(reach));
 }
 
+void Support::leave_out(std::vector<topology::Nic>& nics) const {
+  if (options_.mode != GpuMode::kDirect) return;
+  // All that stay have to share one of the two ways.
+  std::size_t by_address = 0, by_dma_buf = 0;
+  for (const auto& [name, one] : reach_) {
+    by_address += one.peer_memory ? 1 : 0;
+    by_dma_buf += one.dma_buf ? 1 : 0;
+  }
+  const bool wants_dma_buf = by_dma_buf > by_address;
+  for (topology::Nic& nic : nics) {
+    const bool carries_rdma =
+        nic.kind == topology::NicKind::kInfiniBand || nic.kind == topology::NicKind::kRoce;
+    if (!nic.usable || !carries_rdma) continue;
+    const auto found = reach_.find(nic.name);
+    const NicReach one = found != reach_.end() ? found->second : NicReach{};
+    if (wants_dma_buf ? one.dma_buf : one.peer_memory) continue;
+    const std::string why = one.reach != GpuReach::kDirect ? one.reason
+                            : wants_dma_buf                ? one.no_dma_buf
+                                                           : one.no_peer_memory;
+    nic.usable = false;
+    nic.reason = fmt::format("it does not reach GPU memory as the others do ({}={}): {}",
+                             kNetGpuParameter.name, kNetGpuParameter.text(), why);
+  }
+}
+
 DevicePromise Support::promise(std::span<const topology::Nic> nics) const {
   DevicePromise promise;
   if (options_.mode == GpuMode::kOff || cuda_ == nullptr) return promise;
   // A connection may use any of the device's RDMA NICs, so that only what all of them can do is promised.
   bool direct = false, by_address = true, dma_buf = true;
   for (const topology::Nic& nic : nics) {
-    if (!is_rdma_nic(nic)) continue;
+    if (!goes_by_rdma(nic)) continue;
     const auto found = reach_.find(nic.name);
     const NicReach one = found != reach_.end() ? found->second : NicReach{};
     direct = true;

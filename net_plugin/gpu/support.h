@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "net_plugin/gpu/reach.h"
@@ -19,7 +20,7 @@ enum class GpuMode : std::uint8_t {
   kAuto,    ///< GPU memory on devices whose RDMA NICs all reach it; their other connections stage
   kOff,     ///< host memory
   kStaged,  ///< GPU memory on every device; every connection that is not direct stages
-  kDirect,  ///< as kAuto, but it must be there, and nothing stages
+  kDirect,  ///< as kAuto, but it must be there, RDMA NICs without it are left out, and nothing stages
 };
 
 struct GpuOptions {
@@ -48,6 +49,10 @@ class Support {
   /// Finds out. A host without RDMA NICs is not asked for its CUDA driver unless the mode needs that.
   static std::shared_ptr<Support> detect(const GpuOptions& options, std::span<const topology::Nic> nics);
 
+  /// Makes unusable, with the reason, those of the host's NICs whose devices could not take GPU memory
+  /// although the mode demands that: NICs of RDMA kinds which do not reach it. TCP NICs stay, to stand by. In
+  /// other modes it changes nothing.
+  void leave_out(std::vector<topology::Nic>& nics) const;
   DevicePromise promise(std::span<const topology::Nic> nics) const;
   /// Whether this end wants connections of such a device to stage where their transport reaches host memory
   /// alone: they must once NCCL was promised GPU memory.

@@ -24,7 +24,7 @@ Listening::Listening(std::shared_ptr<const Node> of, const NetDevice& at, Log to
       device(at),
       log(std::move(to)),
       secret(transport::Secret::random()),
-      door(std::make_shared<Door>(make_router(*node, device, secret, log, -1))) {}
+      door(std::make_shared<Door>(make_router(*node, device, secret, log, -1, nullptr))) {}
 
 HandleBytes Listening::handle() const {
   return Handle{secret, door->endpoint(), node->groups, false}.encode();
@@ -136,7 +136,7 @@ Initiator::Dial Group::dial(std::uint32_t rank) {
     // The peer may have more NICs than its handle has room for; a connection of NCCL's net to it has asked.
     const auto known = handle.more_nics ? node_->peers->find(handle.endpoint) : std::nullopt;
     Initiator::Dialled dialled;
-    dialled.router = make_router(*node_, device_, handle.secret, log_, traffic_class_);
+    dialled.router = make_router(*node_, device_, handle.secret, log_, traffic_class_, nullptr);
     dialled.connecting = dialled.router->connect(known ? *known : handle.endpoint, options);
     return dialled;
   };
@@ -238,8 +238,23 @@ void Group::take_arrivals() {
   }
 }
 
+void Group::look_for_stalls() noexcept {
+  if (!node_->stalls) return;
+  StallReports& reports = *node_->stalls;
+  const TimePoint now = node_->router.clock->now();
+  try {
+    for (auto& [rank, initiator] : initiators_) {
+      const std::optional<OperationStall> found = initiator->look_for_stall(now, reports.limit());
+      if (found && reports.may_tell(now)) log_.warning("{}", stall_text(reports, *found));
+    }
+  } catch (...) {
+    // Telling ran out of memory, and the job may go on.
+  }
+}
+
 void Group::progress_locked() {
   if (passes_++ % kPassesPerArrival == 0) take_arrivals();
+  if (passes_ % StallWatch::kCalls == 0) look_for_stalls();
   for (auto& [rank, initiator] : initiators_) {
     initiator->progress();
     failed_ |= initiator->error() != nullptr;

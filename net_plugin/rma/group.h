@@ -99,6 +99,7 @@ class Group final : private Windows {
                   std::uint64_t local_offset);
   void check_here(const Window* window, std::uint64_t offset, std::uint64_t bytes, const char* what) const;
   void progress_locked();
+  void look_for_stalls() noexcept;
   void take_arrivals();
 
   std::shared_ptr<const Node> node_;

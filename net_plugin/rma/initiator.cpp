@@ -67,6 +67,7 @@ bool Initiator::progress() noexcept {
     moved |= receive();
     moved |= run_ahead();
     moved |= send();
+    steps_ += moved ? 1 : 0;
     if (const Error* error = connection_->error(); error != nullptr) throw Error(*error);
     if (!moved) moved = connection_->progress();
     return moved;
@@ -74,6 +75,31 @@ bool Initiator::progress() noexcept {
     fail(error.what());
     return true;
   }
+}
+
+std::optional<OperationStall> Initiator::look_for_stall(TimePoint now, Duration limit) {
+  if (error_ || (queue_.empty() && awaiting_.empty())) return std::nullopt;
+  std::uint64_t moved = steps_;
+  if (connection_) {
+    const transport::Statistics counts = connection_->statistics();
+    moved += counts.bytes_sent + counts.bytes_received + 1;
+  }
+  const std::optional<Duration> stalled = watch_.look(moved, now, limit);
+  if (!stalled) return std::nullopt;
+  const Operation& oldest = awaiting_.empty() ? *queue_.front() : *awaiting_.front();
+  OperationStall facts;
+  facts.operation = describe(oldest);
+  // One whose parts are being sent is in both.
+  facts.behind = awaiting_.size() + queue_.size() - 1;
+  if (!awaiting_.empty() && !queue_.empty() && awaiting_.back() == queue_.front()) --facts.behind;
+  facts.rank = oldest.rank;
+  facts.stalled = *stalled;
+  if (connection_) facts.route = &connection_->route();
+  facts.waits = !connection_                         ? OperationWaits::kConnection
+                : !awaiting_.empty()                 ? OperationWaits::kAnswer
+                : oldest.way == Operation::Way::kNic ? OperationWaits::kNic
+                                                     : OperationWaits::kTurn;
+  return facts;
 }
 
 void Initiator::check(Outcome outcome, const Operation& operation) const {

@@ -2,6 +2,7 @@
 // first of them.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "net_plugin/rma/messages.h"
 #include "net_plugin/rma/nic_way.h"
 #include "net_plugin/rma/operation.h"
+#include "net_plugin/rma/operation_stall.h"
 #include "transport/routing/router.h"
 #include "transport/transport.h"
 
@@ -39,8 +41,14 @@ class Initiator {
 
   /// Takes the operation, which stays the group's. Operations are carried out in the order in which they
   /// come.
-  void add(Operation& operation) { queue_.push_back(&operation); }
+  void add(Operation& operation) {
+    if (queue_.empty() && awaiting_.empty()) watch_.begin();
+    queue_.push_back(&operation);
+  }
   bool progress() noexcept;
+  /// What does not get on, where nothing has moved since the last calls of this for so long that it should be
+  /// told: after `limit`, and after ten times that. Nothing where no operation is under way.
+  std::optional<OperationStall> look_for_stall(TimePoint now, Duration limit);
   /// All operations that are not done fail, and none is taken any more.
   void fail(const std::string& why) noexcept;
   /// After a failure: waits for copies of the GPU's that may be under way still, for a bounded time. From
@@ -78,6 +86,8 @@ class Initiator {
   Parts parts_in_, parts_out_;
   Transfer transfer_in_, transfer_out_;
   std::optional<std::string> error_;
+  StallWatch watch_;
+  std::uint64_t steps_ = 0;                            // for it: of progress() that moved something
   Dialled dialled_;                                    // its router stays
   std::unique_ptr<transport::Connection> connection_;  // ends first
 };

@@ -64,7 +64,9 @@ abi::ncclResult_t get_choice(void* context, abi::ncclFunc_t function, std::size_
 }
 
 abi::ncclResult_t get_chunk_size(void* context, int channels, std::size_t* size) noexcept {
-  if (context != nullptr) *size = static_cast<const Tuner*>(context)->chunk_size(channels, *size);
+  if (context == nullptr) return abi::ncclSuccess;
+  guarded(Log::to_stderr(LogLevel::kWarning), "tuner getChunkSize",
+          [&] { *size = static_cast<const Tuner*>(context)->chunk_size(channels, *size); });
   return abi::ncclSuccess;
 }
 

@@ -10,9 +10,9 @@ const Parameter kTunerParameter{"TOMBOLO_TUNER", ParameterType::kChoice, "auto",
                                 "it alike on all ranks.",
                                 "auto|off|spanning"};
 
-const Parameter kTunerLogParameter{
-    "TOMBOLO_TUNER_LOG", ParameterType::kText, "",
-    "stderr, or a file to which each new choice of the tuner is appended with the costs it was made by. %h "
-    "becomes the host's name, %p the process's number."};
+const Parameter kTunerLogParameter{"TOMBOLO_TUNER_LOG", ParameterType::kText, "",
+                                   "stderr, or a file to which each new choice of the tuner is appended with "
+                                   "the costs, or the chunk sizes, it was made by. %h "
+                                   "becomes the host's name, %p the process's number."};
 
 }  // namespace tombolo::net_plugin

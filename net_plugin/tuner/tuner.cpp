@@ -93,7 +93,22 @@ Choice Tuner::choose(abi::ncclFunc_t function, std::size_t bytes, int operations
 }
 
 std::size_t Tuner::chunk_size(int channels, std::size_t own) const {
-  return model_ ? std::max(own, model_->filling_chunk(channels)) : own;
+  if (!model_) return own;
+  const std::size_t filling = model_->filling_chunk(channels);
+  if (choices_) show_chunk(channels, own, filling);
+  return std::max(own, filling);
+}
+
+void Tuner::show_chunk(int channels, std::size_t own, std::size_t filling) const {
+  // NCCL's chunk may follow the size of the message; a class of its sizes gives one line, and no job a flood.
+  {
+    std::lock_guard guard(shown_lock_);
+    if (!shown_chunks_.emplace(channels, std::bit_width(own)).second) return;
+  }
+  choices_->info(
+      "tuner: {} ranks on {} nodes, chunks of {} channel{}: {} of NCCL's {} and the {} that fill {}", ranks_,
+      nodes_, channels, channels == 1 ? "" : "s", format_size(std::max(own, filling)), format_size(own),
+      format_size(filling), "the link between clusters for a round trip, eight on each channel");
 }
 
 void Tuner::show(Collective collective, std::size_t bytes, int operations, const CostTable& table) const {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/log.h"
 #include "net_plugin/abi/tuner_types.h"
@@ -59,6 +60,7 @@ class Tuner {
   bool active() const noexcept { return model_ != nullptr; }
 
  private:
+  void show_chunk(int channels, std::size_t own, std::size_t filling) const;
   void show(Collective collective, std::size_t bytes, int operations, const CostTable& table) const;
 
   std::size_t ranks_, nodes_;
@@ -66,6 +68,7 @@ class Tuner {
   ChoiceSink choices_;
   mutable std::mutex shown_lock_;
   mutable std::set<std::tuple<Collective, int, int, int>> shown_;  // and class of size, algorithm, protocol
+  mutable std::set<std::pair<int, int>> shown_chunks_;  // number of channels, class of NCCL's own size
 };
 
 /// What NCCL takes from such a table: the first of the smallest costs.

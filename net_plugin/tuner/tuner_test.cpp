@@ -262,5 +262,28 @@ TEST(Tuner, EachDistinctChoiceIsWrittenOnceWithItsCosts) {
   EXPECT_EQ(lines.size(), 3U);
 }
 
+TEST(Tuner, EachDistinctChunkIsWrittenOnce) {
+  std::vector<std::string> lines;
+  const auto sink = std::make_shared<const Log>(
+      LogLevel::kInfo, [&](LogLevel, std::string_view text) { lines.emplace_back(text); });
+  ClusterJson cluster{.hosts = {1, 1}};
+  cluster.between_rate = 1e8;
+  const Tuner tuner = tuner_of(cluster.text(), 16, 2, sink);
+  for (int i = 0; i < 3; ++i) {
+    tuner.chunk_size(1, 4096);
+    tuner.chunk_size(1, 5000);
+  }
+  ASSERT_EQ(lines.size(), 1U) << "both are of one class of sizes";
+  EXPECT_NE(lines[0].find("16 ranks on 2 nodes, chunks of 1 channel: 256 KiB of NCCL's 4 KiB and the 256 KiB "
+                          "that fill the link"),
+            std::string::npos)
+      << lines[0];
+  tuner.chunk_size(1, std::size_t{1} << 21);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_NE(lines[1].find("2 MiB of NCCL's 2 MiB"), std::string::npos) << lines[1] << ": that stays";
+  tuner.chunk_size(2, 4096);
+  EXPECT_EQ(lines.size(), 3U);
+}
+
 }  // namespace
 }  // namespace tombolo::net_plugin

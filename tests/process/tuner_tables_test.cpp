@@ -172,8 +172,12 @@ TEST(TunerTables, OfAllVersionsRewriteTheCostsOfASpanningCommunicatorAlike) {
              EXPECT_NE(log_text.find("chooses the algorithms of 32 ranks"), std::string::npos) << log_text;
            });
   const std::string written = folder.read("choices");
-  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 4) << written;
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 5)
+      << written << "four tables' costs, and a chunk";
   EXPECT_NE(written.find("32 ranks on 4 nodes, all-reduce of 1 MiB"), std::string::npos) << written;
+  EXPECT_NE(written.find("32 ranks on 4 nodes, chunks of 1 channel: 320 KiB of NCCL's 4 KiB"),
+            std::string::npos)
+      << written;
 }
 
 TEST(TunerTables, V2ChoosesUnlessTheUserDid) {
