@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "collectives/engine/communicator_state.h"
+#include "transport/kernel.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -61,7 +62,10 @@ ProgressThread::Outcome Communicator::State::work(ProgressThread& by) noexcept {
       check_failures(what);
       const TimePoint now = options.router.clock->now();
       if (!std::exchange(idle, true)) idle_since = now;
-      if (now - idle_since < spin) continue;
+      if (now - idle_since < spin) {
+        transport::kernel().sched_yield();  // as wait_until() does
+        continue;
+      }
       const auto patience = look_before_sleeping(idle_since, what);
       mesh->check_awaited();
       if (!patience) {

@@ -254,7 +254,11 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         idle_since = now;
         deadline = within(idle_patience);
       }
-      if (now - idle_since < spin) continue;
+      if (now - idle_since < spin) {
+        // Other programs may want this processor, among them ranks of hosts that share it.
+        transport::kernel().sched_yield();
+        continue;
+      }
       if (host_calls && !host_calls->idle() && host_collective->others_have_copied()) {
         idle_since = now;
         deadline = within(idle_patience);
