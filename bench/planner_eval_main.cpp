@@ -46,7 +46,7 @@ int main(int argc, char** argv) try {
   const char* folder = std::getenv("TOMBOLO_PLANNER_DATA");
   options.data = folder != nullptr ? folder : "../shared/data/planner";
   std::vector<std::string> only;
-  std::string markdown;
+  std::string markdown, about;
   bool json = false, check = false;
   CLI::App app(kHelp, "planner_eval");
   app.add_option("--data", options.data, "Folder of the measurements")->capture_default_str();
@@ -68,6 +68,7 @@ int main(int argc, char** argv) try {
       ->capture_default_str();
   app.add_flag("--details", options.details, "Print every measured run");
   app.add_option("--markdown", markdown, "Also write the tables to this file");
+  app.add_option("--about", about, "A line for that file: when, where and of which commit it was measured");
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--check", check, "Exit with 1 where a bound is missed");
   CLI11_PARSE(app, argc, argv);
@@ -82,8 +83,9 @@ int main(int argc, char** argv) try {
   if (!markdown.empty()) {
     std::ofstream file(markdown);
     file << "# The planner against published measurements\n\nWritten by `planner_eval`; the measurements "
-            "themselves are no part of the repository.\n\n"
-         << report.markdown();
+            "themselves are no part of the repository.\n\n";
+    if (!about.empty()) file << about << "\n\n";
+    file << report.markdown();
     file.close();
     if (!file) tombolo::fail(tombolo::Cause::kSystem, "cannot write {}", markdown);
   }

@@ -27,13 +27,13 @@ class SailorEvaluation : public ::testing::Test {
                                   "5": [0.005, 0.01, 0.0005]}}})");
     folder_.write(
         "sailor/network/network_coeffs_all_homo.json",
-        R"({"inter": {"GH-96": {"4": [[0, 0, 2.0], 5e9]}}, "intra": {"GH-96": {"4": [[0, 0, 2.0], 5e8]}}})");
+        R"({"inter": {"GH-96": {"1": [[0, 0, 2.0], 5e9], "4": [[0, 0, 8.0], 2e10]}}, "intra": {"GH-96": {"4": [[0, 0, 2.0], 5e8]}}})");
   }
   /// A run of one pipeline of one stage.
   void add_run(const std::string& name, int rows, double seconds, double peak_bytes) {
     folder_.write("sailor/validation/gh200_opt_350/some/" + name + ".json",
                   fmt::format(R"({{"pipeline_list": [{{"dp": [1], "layers_per_stage": [[0, 1, 2, 3, 4, 5]]}}],
-                                  "real": {}, "max_mem": {}, "gbs": {}, "mbs": 1}})",
+                                  "real": {}, "red_grads": 0.01, "max_mem": {}, "gbs": {}, "mbs": 1}})",
                               seconds, peak_bytes, rows));
   }
   EvaluationReport evaluated() const {

@@ -313,6 +313,7 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
       if (head.both() >= costs.head.both()) costs.head = head;
     }
     costs.optimizer = std::max(costs.optimizer, profile.step_seconds);
+    costs.crowded = std::max(costs.crowded, profile.crowded_seconds);
   }
   if (model.mixed()) {
     costs.layers.assign(at(model.layers), costs.layer);

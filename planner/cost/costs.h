@@ -26,6 +26,9 @@ struct SlotCosts {
   /// Its seconds, where they are in the times of the layers; else 0.
   double expert_exchange_seconds = 0;
 
+  /// ComputeProfile::crowded_seconds, of the slowest of the devices.
+  double crowded = 0;
+
   const PassSeconds& of_layer(int index) const noexcept;
   /// Times of a stage's layers, with the embedding where it is the `first`, and the head where it is the
   /// `last`.

@@ -29,6 +29,7 @@ ComputeProfile constants_of(const JsonCursor& at) {
   read("hop_seconds", profile.hop_seconds);
   read("network_hop_seconds", profile.network_hop_seconds);
   read("step_seconds", profile.step_seconds);
+  read("crowded_seconds", profile.crowded_seconds);
   profile.source = at.field("source").text();
   return profile;
 }
@@ -71,7 +72,8 @@ ComputeLibrary ComputeLibrary::parse(const JsonDocument& document) {
   for (const JsonCursor& at : root.field("records").elements()) {
     at.only({"device", "software", "products", "fused_attention", "attention", "traffic", "loss_traffic",
              "forward_floor", "backward_floor", "floor_per_host", "floor_per_pipelined_rank", "inside_share",
-             "network_share", "hop_seconds", "network_hop_seconds", "step_seconds", "source"});
+             "network_share", "hop_seconds", "network_hop_seconds", "step_seconds", "crowded_seconds",
+             "source"});
     Record record{at.field("device").text(), {}, constants_of(at)};
     for (const JsonCursor& software : at.field("software").elements()) {
       record.software.push_back(software.text());

@@ -35,7 +35,10 @@ struct ComputeProfile {
   double hop_seconds = 0;    ///< that each hop of a reduction waits inside a host, beside the link's latency
   double network_hop_seconds = 0;  ///< the same between hosts
   double step_seconds = 0;         ///< once per step, whatever its size
-  std::string source;              ///< from which rows or estimates the constants are, and their error
+  /// By which a pass is longer that begins with what another stage sent, in a plan of which some device lacks
+  /// memory: there PyTorch's allocator must give back what it holds before it gets anything.
+  double crowded_seconds = 0;
+  std::string source;  ///< from which rows or estimates the constants are, and their error
 };
 
 /// What a process of a software holds where that was measured to differ from what planner/cost/memory.h

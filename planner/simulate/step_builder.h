@@ -134,6 +134,8 @@ class StepBuilder {
   void pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
                 const Activities& activities);
   double sending_seconds(const Worker& from, int chunk, int way) const;
+  bool lacks_memory(const Worker& worker) const;
+  double crowded_seconds(const Worker& worker, const Operation& operation) const;
   double gather_seconds(const Worker& to, double bytes) const;
   void note_turn(Worker& worker, Activity ended, Activity begun) const;
   void add_border(int replica, int stage);
@@ -181,6 +183,7 @@ class StepBuilder {
   std::vector<Gather> gathers_;
   std::map<std::pair<int, int>, std::vector<GroupExchange>> expert_groups_;  // by number and slot
   Resource processor_ = FluidEngine::kNone;
+  bool crowded_ = false;  ///< some device lacks memory, and it is known how long passes wait for that
   std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;
   StepNetwork network_{plan_, view_, graph_.engine};

@@ -68,6 +68,7 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
       worker.slots = plan.pipeline_size(replica);
       worker.host = view.host_index(plan.ranks[at(worker.rank)].host);
       worker.costs = slot_costs(plan, view, ranks);
+      crowded_ = crowded_ || (worker.costs.crowded > 0 && lacks_memory(worker));
     }
   }
 }

@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "planner/cost/border.h"
+#include "planner/cost/memory.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 #include "planner/simulate/step_builder.h"
 
@@ -102,10 +104,17 @@ auto StepBuilder::append_pass(Worker& worker, const Operation& operation, const 
   const bool last_stage = &stage == &plan_.stages(worker.replica).back();
   const double embedding = first == 0 ? seconds_of(operation.kind, worker.costs.embedding) : 0;
   const double head = last_stage ? seconds_of(operation.kind, worker.costs.head) : 0;
+  const double crowded = crowded_seconds(worker, operation);
+  if (stage.layers == 0) {
+    const Activity all = append(crowded + embedding + head);
+    bar(bar_kind(operation.kind), worker, operation.micro_batch, all, all);
+    return {all, all};
+  }
   const bool forward = operation.kind == Operation::Kind::kForward;
   const int from = forward ? first : last, to = forward ? last : first;
-  const Activities pass = append_layers(worker, operation, from, to,
-                                        forward ? Beside{embedding, head} : Beside{head, embedding}, append);
+  Beside beside = forward ? Beside{embedding, head} : Beside{head, embedding};
+  beside.before += crowded;
+  const Activities pass = append_layers(worker, operation, from, to, beside, append);
   pass_bar(worker, operation, from, to,
            seconds_of(operation.kind, worker.costs.stage(stage, first == 0, last_stage)), pass);
   return pass;
@@ -124,6 +133,24 @@ double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) cons
   if (next < 0 || at(next) >= plan_.stages(from.replica).size()) return 0;
   return sending_seconds(from, workers[at(next % from.slots)],
                          sent_at_border(plan_, from.replica, std::min(stage, next)));
+}
+
+bool StepBuilder::lacks_memory(const Worker& worker) const {
+  const topology::Device& device = view_.host(worker.host).devices[at(plan_.ranks[at(worker.rank)].device)];
+  return device.memory_bytes > 0 &&
+         static_cast<double>(rank_memory(plan_, worker.replica, worker.slot).total) >
+             usable_memory(plan_.job, device);
+}
+
+/// What a pass waits for memory for what it gets from another stage.
+double StepBuilder::crowded_seconds(const Worker& worker, const Operation& operation) const {
+  if (!crowded_) return 0;
+  const Stage& stage = stage_of(worker, operation.chunk);
+  const auto& stages = plan_.stages(worker.replica);
+  const bool receives = operation.kind == Operation::Kind::kForward
+                            ? &stage != &stages.front()
+                            : operation.kind != Operation::Kind::kBackwardWeights && &stage != &stages.back();
+  return receives ? worker.costs.crowded : 0;
 }
 
 /// Seconds that the ranks of a slot take to gather what has arrived in parts.
@@ -147,7 +174,8 @@ auto StepBuilder::append_last(Worker& worker, const Operation& operation, const 
   const bool last_stage = &stage == &plan_.stages(worker.replica).back();
   const int from = stage.first_layer + stage.layers - 1, to = stage.first_layer;
   Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
-  if (last_stage) first = append(seconds(worker.costs.head));
+  const double crowded = crowded_seconds(worker, operation);
+  if (last_stage || crowded > 0) first = append(crowded + (last_stage ? seconds(worker.costs.head) : 0));
   if (last_stage && crosses_among_experts(worker, operation))
     bar(bar_kind(operation.kind), worker, operation.micro_batch, first, first);
   for (int layer = from; layer >= to; --layer) {
@@ -156,6 +184,12 @@ auto StepBuilder::append_last(Worker& worker, const Operation& operation, const 
     last = one.second;
     if (first == FluidEngine::kNone) first = one.first;
     layer_ready_[at(worker.replica)][at(layer)] = last;
+  }
+  if (stage.layers == 0) {
+    last = first == FluidEngine::kNone ? first = append(0) : first;
+    bar(bar_kind(operation.kind), worker, operation.micro_batch, first, last);
+    if (last_stage) worker.embedding_ready = last;
+    return {first, last};
   }
   pass_bar(worker, operation, from, to, seconds(worker.costs.stage(stage, to == 0, last_stage)),
            {first, last});

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
 
+#include "planner/cost/memory.h"
+#include "planner/simulate/simulator.h"
 #include "planner/simulate/step_graph.h"
 #include "planner/testing/testing.h"
 
@@ -45,6 +49,71 @@ TEST(StepPasses, EveryMicroBatchPassesForwardsAndBackOnce) {
   }
   EXPECT_DOUBLE_EQ(bytes_between(graph, 0, 1), 5 * plan.job.model.boundary_bytes());
   EXPECT_DOUBLE_EQ(bytes_between(graph, 1, 0), 5 * plan.job.model.boundary_bytes());
+}
+
+// nanotron's last stage may have the output projection alone, and others may pass on what they get.
+TEST(StepPasses, AStageWithoutLayersPassesOnWhatItGets) {
+  const auto cluster = make_cluster({{"a", 3}}, 1e6);
+  Model model = small_model(4);
+  model.tied_embeddings = false;
+  Plan plan = simple_plan(model, {"a0", "a1", "a2"}, 3, 1, 1);
+  const ClusterView view(cluster, "per-peer", {});
+  const auto split = [&](int first, int second, int third) {
+    for (Pipeline& pipeline : plan.pipelines)
+      pipeline.stages = {{0, first, pipeline.stages[0].tensor},
+                         {first, second, pipeline.stages[1].tensor},
+                         {first + second, third, pipeline.stages[2].tensor}};
+    return simulate(plan, view, {.spans = false}).step_seconds;
+  };
+  // One micro-batch passes all layers once, wherever they are, and as many borders.
+  const double with = split(2, 1, 1);
+  EXPECT_DOUBLE_EQ(split(4, 0, 0), with);
+  EXPECT_DOUBLE_EQ(split(2, 0, 2), with);
+  auto bars = bars_of(build_step(plan, view, 1), 1);
+  EXPECT_EQ(bars[Bar::Kind::kForward], 1);
+  EXPECT_EQ(bars[Bar::Kind::kBackward], 1);
+  EXPECT_EQ(bars[Bar::Kind::kSend], 2);
+}
+
+/// Two or three stages of a software of which it is known how long passes wait where memory is short.
+Plan crowded_stages(int stages, int micro_batches, double seconds) {
+  const std::vector<std::string> hosts = {"a0", "a1", "a2"};
+  Model model = small_model(6);
+  model.tied_embeddings = false;
+  Plan plan = simple_plan(model, {hosts.begin(), hosts.begin() + stages}, stages, 1, micro_batches);
+  plan.job.framework = Framework::kMegatron;
+  auto profiles = std::make_shared<ComputeProfiles>();
+  ComputeProfile profile;
+  profile.crowded_seconds = seconds;
+  profiles->add(std::string(ComputeLibrary::kAnyGpu), profile);
+  plan.job.compute = profiles;
+  plan.job.reserve_bytes = 0;
+  return plan;
+}
+
+TEST(StepPasses, PassesThatReceiveWaitWhereADeviceLacksMemory) {
+  for (const int stages : {2, 3}) {
+    constexpr int kMicroBatches = 8;
+    const Plan plan = crowded_stages(stages, kMicroBatches, 1000);
+    const auto step = [&](double memory_bytes) {
+      auto cluster = make_cluster({{"a", 3}}, 1e12);
+      for (auto& host : cluster.hosts)
+        for (auto& device : host.devices) {
+          device.kind = topology::DeviceKind::kGpu;
+          device.memory_bytes = memory_bytes;
+        }
+      return simulate(plan, ClusterView(cluster, "per-peer", {}), {.spans = false}).step_seconds;
+    };
+    const double most =
+        static_cast<double>(std::ranges::max(memory_by_rank(plan), {}, [](const RankMemory& memory) {
+                              return memory.total;
+                            }).total);
+    const double roomy = step(most), crowded = step(most - 1);
+    EXPECT_DOUBLE_EQ(roomy, step(0)) << "of an unknown size";
+    // A stage in the middle waits for an activation and for a gradient of each micro-batch, the ends for one.
+    const double waits = stages == 2 ? kMicroBatches : 2 * (kMicroBatches - 1);
+    EXPECT_NEAR((crowded - roomy) / 1000, waits + (stages - 1), 1.01) << stages << " stages";
+  }
 }
 
 TEST(StepPasses, ZeroBubbleH1SplitsTheBackwardPass) {

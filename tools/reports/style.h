@@ -82,6 +82,9 @@ pre { background: var(--page); border: 1px solid var(--edge); border-radius: 8px
 details { margin-top: 12px; } summary { cursor: pointer; color: var(--soft); font-size: 14px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; margin: 8px 0 0; font-size: 14px; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 720px) {
+  main { padding: 20px 12px 40px; } section { padding: 16px; overflow-x: auto; }
+  svg { min-width: 720px; } .maps svg { min-width: 0; } .wide table:has(th:nth-child(7)) { min-width: 900px; } }
 )css";
 
 }  // namespace tombolo::tools

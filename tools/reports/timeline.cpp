@@ -119,13 +119,15 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size
   for (std::size_t row = 0; row < ranks.size(); ++row) row_of[ranks[row]] = static_cast<int>(row);
   double bottom = kTimelineTop + static_cast<double>(ranks.size()) * kTimelineRow;
   Svg svg(kTimelineWidth, bottom + 26, label);
-  auto marks = ticks(seconds * 1e3, 8);
-  double scale = (kTimelineWidth - kTimelineLeft - kTimelineRight) / marks.back();
+  constexpr double kInMilliseconds = 10;  // shorter steps are
+  const double per_unit = seconds < kInMilliseconds ? 1e-3 : 1;
+  const auto marks = ticks(seconds / per_unit, 8);
+  const double scale = (kTimelineWidth - kTimelineLeft - kTimelineRight) / (marks.back() * per_unit);
   for (double mark : marks) {
-    double x = kTimelineLeft + mark * scale;
+    double x = kTimelineLeft + mark * per_unit * scale;
     svg.line(x, kTimelineTop, x, bottom, mark == 0 ? "axis" : "grid");
     bool last = mark == marks.back();
-    svg.text(x, bottom + 16, last ? short_number(mark) + " ms" : short_number(mark),
+    svg.text(x, bottom + 16, last ? short_number(mark) + (per_unit < 1 ? " ms" : " s") : short_number(mark),
              last ? "tick end" : "tick middle");
   }
   for (std::size_t row = 0; row < ranks.size(); ++row) {
@@ -144,8 +146,8 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size
     if (row < 0) continue;
     bool transfer = is_transfer(span);
     double y = kTimelineTop + row * kTimelineRow + (transfer ? kTimelineBar + 2 : 0);
-    double begin = kTimelineLeft + span.begin_seconds * 1e3 * scale;
-    double width = std::max((span.end_seconds - span.begin_seconds) * 1e3 * scale - 0.6, 0.6);
+    double begin = kTimelineLeft + span.begin_seconds * scale;
+    double width = std::max((span.end_seconds - span.begin_seconds) * scale - 0.6, 0.6);
     std::string batch = span.micro_batch >= 0 ? fmt::format(" of micro-batch {}", span.micro_batch) : "";
     svg.rectangle(
         begin, y, width, transfer ? kTimelineThin : kTimelineBar, span_class(span.name),

@@ -41,6 +41,14 @@ TEST(Timeline, DrawsComputingAboveTheNetworkOnOneScale) {
   EXPECT_MENTIONS(drawing, ">stage 1, replica 0</text>");
 }
 
+TEST(Timeline, LongStepsAreInSeconds) {
+  // 690 pixels are 20 s.
+  const std::string drawing = draw_timeline(timeline_plan(), {0}, {{0, "forward", 0, 10, 20}}, 20, "");
+  EXPECT_MENTIONS(drawing, "<rect x=\"535.00\" y=\"6.00\" width=\"344.40\"");
+  EXPECT_MENTIONS(drawing, ">20 s</text>");
+  EXPECT_EQ(drawing.find(" ms</text>"), std::string::npos) << drawing;
+}
+
 TEST(Timeline, LeavesOutRanksThatAreNotShownOrNotThere) {
   const std::string drawing = draw_timeline(
       timeline_plan(), {1},
