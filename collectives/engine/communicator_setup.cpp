@@ -16,9 +16,9 @@ namespace {
 
 /// How often a rank that waits for one other checks whether the rest has arrived, or has given up.
 constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
-/// How long a wait spins before it sleeps: about two steps of a small collective between hosts, so that a
-/// rank rarely sleeps in it. Sleeping and waking costs more than a step.
-constexpr auto kSpin = std::chrono::microseconds(50);
+/// How long a wait spins before it sleeps: about what two system calls of a peer cost. Sleeping and waking
+/// costs more.
+constexpr auto kSpin = std::chrono::microseconds(20);
 
 /// The settings that must be equal on every rank, by the names that users know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
