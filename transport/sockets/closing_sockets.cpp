@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -30,6 +31,7 @@ ClosingSockets::ClosingSockets(Duration longest, const Clock& clock, Room room)
     : longest_(longest), clock_(&clock), room_(room) {
   // No allocation fails later, where a socket would have to be reset.
   leaving_.reserve(room_.sockets);
+  arrived_.reserve(room_.sockets);
 }
 
 ClosingSockets::~ClosingSockets() {
@@ -81,29 +83,44 @@ void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_word
   while (step(one, clock_->now())) {
     {
       const std::lock_guard lock(mutex_);
-      if (leaving_.size() < room_.sockets) {
-        leaving_.push_back(std::move(one));
+      if (kept_ < room_.sockets) {
+        ++kept_;
+        arrived_.push_back(std::move(one));
         return;
       }
-      make_room();
-      if (leaving_.size() < room_.sockets) continue;
     }
+    if (make_room()) continue;
     progress();
     kernel().poll(nullptr, 0, kLookEveryMs);
   }
 }
 
-/// Closes the oldest socket if it has been kept long enough, or need not be.
-void ClosingSockets::make_room() noexcept {
-  if (room_.when_full == WhenFull::kCloseOldest || clock_->now() - leaving_.front().since >= kShortest)
-    leaving_.erase(leaving_.begin());
+void ClosingSockets::take_arrived() noexcept {
+  const std::lock_guard lock(mutex_);
+  std::ranges::move(arrived_, std::back_inserter(leaving_));
+  arrived_.clear();
+}
+
+bool ClosingSockets::make_room() noexcept {
+  const std::lock_guard sweep(sweep_mutex_);
+  take_arrived();
+  if (leaving_.empty()) return true;
+  if (room_.when_full == WhenFull::kWait && clock_->now() - leaving_.front().since < kShortest) return false;
+  leaving_.erase(leaving_.begin());
+  const std::lock_guard lock(mutex_);
+  --kept_;
+  return true;
 }
 
 bool ClosingSockets::progress() noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard sweep(sweep_mutex_);
+  take_arrived();
   const TimePoint now = clock_->now();
-  std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= one.longest || !step(one, now); });
-  return !leaving_.empty();
+  const std::size_t closed = std::erase_if(
+      leaving_, [&](Leaving& one) { return now - one.since >= one.longest || !step(one, now); });
+  const std::lock_guard lock(mutex_);
+  kept_ -= closed;
+  return kept_ != 0;
 }
 
 }  // namespace tombolo::transport::sockets

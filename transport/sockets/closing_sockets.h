@@ -62,13 +62,21 @@ class ClosingSockets {
     int unacknowledged;
   };
   static bool step(Leaving& one, TimePoint now) noexcept;
-  void make_room() noexcept;
+  /// Takes over those that have come since. With sweep_mutex_.
+  void take_arrived() noexcept;
+  /// Closes the oldest socket if it has been kept long enough, or need not be. False where it must stay.
+  bool make_room() noexcept;
 
   Duration longest_;
   const Clock* clock_;
   Room room_;
+  // Held while all sockets are moved, which takes long where there are thousands. Taken before mutex_.
+  std::mutex sweep_mutex_;
+  std::vector<Leaving> leaving_;  // the oldest first
+  // Held for an instant: who leaves a socket waits for no sweep.
   std::mutex mutex_;
-  std::vector<Leaving> leaving_;
+  std::vector<Leaving> arrived_;  // since the last sweep began
+  std::size_t kept_ = 0;          // in both
 };
 
 }  // namespace tombolo::transport::sockets

@@ -151,5 +151,55 @@ TEST(ClosingSockets, ManyWaitTogether) {
   EXPECT_FALSE(closing.progress()) << "one waits for another";
 }
 
+/// Keeps one thread in the call that reads a socket.
+class HeldReader final : public transport::test::ForwardingKernel {
+ public:
+  ssize_t recv(int socket, void* data, std::size_t size, int flags) noexcept override {
+    if (std::this_thread::get_id() == held) {
+      entered = true;
+      while (!let_go) std::this_thread::yield();
+    }
+    return ForwardingKernel::recv(socket, data, size, flags);
+  }
+  std::atomic<std::thread::id> held;
+  std::atomic<bool> entered{false}, let_go{false};
+};
+
+// A sweep over thousands of sockets takes tens of milliseconds, and each connection that closes has more.
+TEST(ClosingSockets, WhoLeavesASocketWaitsForNoSweep) {
+  HeldReader kernel;
+  const KernelInPlace in_place(kernel);
+  FakeClock clock;
+  ClosingSockets closing(std::chrono::seconds(60), clock);
+  std::vector<Descriptor> peers;
+  const auto leave_one = [&] {
+    auto [near, far] = test::tcp_pair();
+    const std::string much(64 * 1024, 'x');
+    while (send(near.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
+    }
+    closing.add(std::move(near));
+    peers.push_back(std::move(far));
+  };
+  leave_one();
+  std::thread sweeper([&] {
+    kernel.held = std::this_thread::get_id();
+    EXPECT_TRUE(closing.progress());
+  });
+  const auto late = Deadline::after(std::chrono::seconds(20));
+  while (!kernel.entered && !late.passed()) std::this_thread::yield();
+  std::atomic<bool> left{false};
+  std::thread other([&] {
+    leave_one();
+    left = true;
+  });
+  while (!left && !late.passed()) std::this_thread::yield();
+  EXPECT_TRUE(left);
+  kernel.let_go = true;
+  sweeper.join();
+  other.join();
+  clock.advance(std::chrono::seconds(60));
+  EXPECT_FALSE(closing.progress()) << "one was lost from sight";
+}
+
 }  // namespace
 }  // namespace tombolo::transport::sockets
