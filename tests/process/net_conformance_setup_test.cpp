@@ -455,7 +455,9 @@ TEST_P(NetSetup, EveryConnectionChoosesItsOwnTransport) {
     abi::ncclNetProperties_v12_t properties{};
     ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::ncclSuccess);
     EXPECT_EQ(properties.speed, 100'000);
-    if (GetParam() >= 12) EXPECT_EQ(properties.railId, 0) << "the first fabric of its cluster";
+    if (GetParam() >= 12) {
+      EXPECT_EQ(properties.railId, 0) << "the first fabric of its cluster";
+    }
     auto route_to = [&](Peer& peer) {
       HandleMemory handle{};
       void* listen_comm = side.listen(handle);
