@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "bench/schedule/simulated_time.h"
-#include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/choice.h"
 
 namespace {
 
@@ -18,6 +18,9 @@ using namespace tombolo::collectives;
 
 constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kAllGather,
                                        Collective::kReduceScatter};
+
+/// Beside the names of algorithms: as rules choose, without the cost model.
+constexpr std::string_view kRules = "rules";
 
 struct Options {
   bench::Network network;
@@ -33,11 +36,19 @@ void measure(const Options& options, Collective collective, std::size_t bytes, c
   problem.element_bytes = sizeof(float);
   problem.count = bytes / sizeof(float) / (collective == Collective::kAllReduce ? 1 : size);
   RankMap map = RankMap::make(0, locations);
+  const JobCosts costs(map, bench::costs_of(network));
+  Tuning tuning;
+  tuning.crossing_bytes = costs.filling(Level::kBetween);
+  const bool by_rules = algorithm == kRules;
+  const Choice choice = choose(collective, problem,
+                               {.ranks = map,
+                                .tuning = tuning,
+                                .named = by_rules ? kAutomatic : std::string_view(algorithm),
+                                .costs = by_rules ? nullptr : &costs});
   std::vector<Schedule> schedules;
   for (std::size_t rank = 0; rank < size; ++rank) {
     if (rank > 0) map = RankMap::make(static_cast<int>(rank), locations);
-    schedules.push_back(
-        choose_algorithm(collective, algorithm, map, problem, {}).build(map, problem, {}, false));
+    schedules.push_back(choice.algorithm->build(map, problem, choice.tuning, false));
   }
   const bench::SimulatedTime time = bench::simulate(network, schedules);
   const double bound = bench::lower_bound(network, collective, static_cast<double>(bytes));
@@ -82,10 +93,12 @@ int main(int argc, char** argv) {
   app.add_option("--collectives", options.collectives,
                  "all_reduce, all_gather, reduce_scatter (default: all)")
       ->delimiter(',');
-  app.add_option("--algorithms", options.algorithms, "as TOMBOLO_ALGORITHM takes them (default: auto)")
+  app.add_option("--algorithms", options.algorithms,
+                 "as TOMBOLO_ALGORITHM takes them, or rules: without the cost model (default: auto)")
       ->delimiter(',')
       ->check([](const std::string& name) {
-        return is_algorithm_choice(name) ? std::string() : "none of " + algorithm_choices();
+        return name == kRules || is_algorithm_choice(name) ? std::string()
+                                                           : "none of rules|" + algorithm_choices();
       });
   CLI11_PARSE(app, argc, argv);
   try {

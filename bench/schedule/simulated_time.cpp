@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <queue>
 
@@ -222,6 +223,19 @@ std::vector<RankLocation> Network::locations() const {
   for (int rank = 0; rank < size(); ++rank)
     all.push_back({fmt::format("host{}", host_of(rank)), fmt::format("cluster{}", cluster_of(rank))});
   return all;
+}
+
+NetworkCosts costs_of(const Network& network) {
+  const auto whole = [](double value) {
+    return static_cast<std::uint64_t>(std::max(std::round(value), 0.0));
+  };
+  const auto link = [&](double latency, double rate) {
+    return LinkCost{whole(latency * 1e9), whole(1e12 / rate)};
+  };
+  return {.levels = {link(0, network.memory_rate), link(network.latency_inside, network.nic_rate),
+                     link(network.latency_across, network.uplink_rate)},
+          .message = whole(network.message_time * 1e9),
+          .memory_byte_ps = whole(1e12 / network.memory_rate)};
 }
 
 SimulatedTime simulate(const Network& network, const std::vector<Schedule>& schedules) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/schedule/collective.h"
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/schedule.h"
 
@@ -28,6 +29,9 @@ struct Network {
   /// Where each rank is, in blocks: neighbours share a host.
   std::vector<collectives::RankLocation> locations() const;
 };
+
+/// What the engine's cost model is told of such a network.
+collectives::NetworkCosts costs_of(const Network& network);
 
 struct SimulatedTime {
   double seconds = 0;         ///< until the last rank has ended

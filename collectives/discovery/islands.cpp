@@ -106,18 +106,19 @@ Islands find_islands(const LinkMatrix& links) {
     for (const std::size_t host : group) islands.of_host[host] = islands.count;
     ++islands.count;
   }
-  std::vector<double> inside, between, latency;
+  std::vector<double> inside, between, inside_latency, between_latency;
   for (std::size_t i = 0; i < hosts; ++i) {
     for (std::size_t j = 0; j < hosts; ++j) {
       if (i == j || links.bytes_per_second[i][j] <= 0) continue;
       const bool same = islands.of_host[i] == islands.of_host[j];
       (same ? inside : between).push_back(links.bytes_per_second[i][j]);
-      if (!same) latency.push_back(links.latency_seconds[i][j]);
+      (same ? inside_latency : between_latency).push_back(links.latency_seconds[i][j]);
     }
   }
   islands.inside_bytes_per_second = median(std::move(inside));
   islands.between_bytes_per_second = median(std::move(between));
-  islands.between_latency_seconds = median(std::move(latency));
+  islands.inside_latency_seconds = median(std::move(inside_latency));
+  islands.between_latency_seconds = median(std::move(between_latency));
   return islands;
 }
 
@@ -156,6 +157,7 @@ std::string Islands::encode() const {
               {"of_host", of_host},
               {"inside_bytes_per_second", inside_bytes_per_second},
               {"between_bytes_per_second", between_bytes_per_second},
+              {"inside_latency_seconds", inside_latency_seconds},
               {"between_latency_seconds", between_latency_seconds}}
       .dump();
 }
@@ -169,6 +171,7 @@ Islands Islands::decode(const std::string& text, std::size_t hosts, const std::s
     islands.of_host = json.at("of_host").get<std::vector<int>>();
     islands.inside_bytes_per_second = json.at("inside_bytes_per_second");
     islands.between_bytes_per_second = json.at("between_bytes_per_second");
+    islands.inside_latency_seconds = json.value("inside_latency_seconds", 0.0);  // earlier builds' lack it
     islands.between_latency_seconds = json.at("between_latency_seconds");
   } catch (const Json::exception& error) {
     fail(Cause::kRemote, "{}: {}", where, error.what());

@@ -26,7 +26,7 @@ struct Islands {
   int count = 0;
   /// Medians of what was measured; 0 where nothing was.
   double inside_bytes_per_second = 0, between_bytes_per_second = 0;
-  double between_latency_seconds = 0;
+  double inside_latency_seconds = 0, between_latency_seconds = 0;
 
   /// Texts for a store and for a file. decode() throws kRemote naming `where` unless the text tells of so
   /// many hosts.

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "base/hash.h"
 #include "collectives/parameters.h"
 #include "topology/files/link_table.h"
 
@@ -180,11 +181,6 @@ std::string_view known_from_name(KnownFrom from) noexcept {
   return kNames[static_cast<std::size_t>(from)];
 }
 
-std::string_view level_name(Level level) noexcept {
-  constexpr std::string_view kNames[] = {"inside-hosts", "inside-clusters", "between-clusters"};
-  return kNames[static_cast<std::size_t>(level)];
-}
-
 NetworkFacts network_facts(const KnownNetwork& known) {
   const std::vector<JobHost> hosts = hosts_of(known.locations);
   NetworkFacts facts;
@@ -198,6 +194,7 @@ NetworkFacts network_facts(const KnownNetwork& known) {
     const Islands& found = known.discovery.found;
     facts.file = known.discovery.file;
     inside.bytes_per_second = found.inside_bytes_per_second;
+    inside.latency_seconds = found.inside_latency_seconds;
     between.bytes_per_second = found.between_bytes_per_second;
     between.latency_seconds = found.between_latency_seconds;
   }
@@ -208,6 +205,22 @@ NetworkFacts network_facts(const KnownNetwork& known) {
   if (facts.clusters.size() > 1) facts.levels.push_back(between);
   facts.text = in_words(facts, hosts, known.locations.size());
   return facts;
+}
+
+std::uint64_t digest_of(const topology::ClusterFile& file) {
+  return std::max<std::uint64_t>(fnv1a<std::uint64_t>(file.to_json().dump()), 1);
+}
+
+std::optional<NetworkCosts> network_costs(const NetworkFacts& facts) noexcept {
+  if (facts.from == KnownFrom::kOneHost) return std::nullopt;
+  NetworkCosts costs;
+  for (const LevelFacts& one : facts.levels) {
+    if (one.level == Level::kHost) continue;
+    if (one.bytes_per_second <= 0 || one.latency_seconds <= 0) return std::nullopt;
+    costs.levels[static_cast<std::size_t>(one.level)] =
+        LinkCost::of(one.latency_seconds, one.bytes_per_second);
+  }
+  return costs;
 }
 
 }  // namespace tombolo::collectives

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/discovery/discover.h"
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/rank_map.h"
 #include "topology/files/cluster_file.h"
 
@@ -29,16 +31,6 @@ enum class KnownFrom : std::uint8_t {
 
 /// "cluster-file", "measured", ...
 std::string_view known_from_name(KnownFrom from) noexcept;
-
-/// What joins ranks, from near to far.
-enum class Level : std::uint8_t {
-  kHost,     ///< ranks of one host
-  kCluster,  ///< hosts of one cluster
-  kBetween,  ///< clusters
-};
-
-/// "inside-hosts", "inside-clusters", "between-clusters"
-std::string_view level_name(Level level) noexcept;
 
 struct LevelFacts {
   Level level = Level::kHost;
@@ -72,5 +64,12 @@ struct KnownNetwork {
 /// Pure. Where clusters are declared, rates and latencies are those of the cluster file, of at most
 /// kMostHosts hosts.
 NetworkFacts network_facts(const KnownNetwork& known);
+
+/// Equal for two files that say the same. Never 0.
+std::uint64_t digest_of(const topology::ClusterFile& file);
+
+/// What messages cost on such a network: inside hosts as they typically do. Nothing where all ranks are on
+/// one host, or a rate or a latency between hosts is not known.
+std::optional<NetworkCosts> network_costs(const NetworkFacts& facts) noexcept;
 
 }  // namespace tombolo::collectives

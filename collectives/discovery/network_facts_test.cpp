@@ -68,7 +68,7 @@ TEST(NetworkFacts, OfDeclaredClustersAreTheClusterFiles) {
 TEST(NetworkFacts, OfIslandsAreWhatWasMeasured) {
   Discovery discovery;
   discovery.islands.assign(kTwoByTwo.size(), "A");  // the locations have them already
-  discovery.found = {{0, 1}, 2, 1e9, 1e7, 0.02};
+  discovery.found = {{0, 1}, 2, 1e9, 1e7, 0.001, 0.02};
   for (const auto& [source, from, words] :
        {std::tuple(Discovery::Source::kMeasured, KnownFrom::kMeasured, "which the hosts measured"),
         std::tuple(Discovery::Source::kKept, KnownFrom::kKeptFile,
@@ -81,9 +81,30 @@ TEST(NetworkFacts, OfIslandsAreWhatWasMeasured) {
     EXPECT_NE(facts.text.find(words), std::string::npos) << facts.text;
     ASSERT_EQ(facts.levels.size(), 3U);
     EXPECT_EQ(facts.levels[1].bytes_per_second, 1e9);
+    EXPECT_EQ(facts.levels[1].latency_seconds, 0.001);
     EXPECT_EQ(facts.levels[2].bytes_per_second, 1e7);
     EXPECT_EQ(facts.levels[2].latency_seconds, 0.02);
+    const auto costs = network_costs(facts);
+    ASSERT_TRUE(costs);
+    EXPECT_EQ(costs->levels[0], NetworkCosts{}.levels[0]) << "not measured: as it typically is";
+    EXPECT_EQ(costs->levels[1], (LinkCost{1'000'000, 1000}));
+    EXPECT_EQ(costs->levels[2], (LinkCost{20'000'000, 100'000}));
+    NetworkFacts less = facts;
+    less.levels[2].latency_seconds = 0;
+    EXPECT_FALSE(network_costs(less));
   }
+}
+
+TEST(NetworkFacts, TellClusterFilesApartByWhatTheySay) {
+  topology::ClusterFile one, other;
+  one.hosts.resize(2);
+  one.hosts[0].name = "x";
+  one.hosts[1].name = "y";
+  other.hosts = one.hosts;
+  other.source = "another path";
+  EXPECT_EQ(digest_of(one), digest_of(other));
+  other.fabrics.push_back({"", "A", "B", 1e9, 0.001});
+  EXPECT_NE(digest_of(one), digest_of(other));
 }
 
 TEST(NetworkFacts, SayWhyNothingWasMeasured) {

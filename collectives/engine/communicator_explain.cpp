@@ -45,6 +45,8 @@ std::string_view reason_name(Reason reason) noexcept {
       return "tuning-table";
     case Reason::kHostMemory:
       return "host-memory";
+    case Reason::kModel:
+      return "cost-model";
     case Reason::kRule:
       break;
   }
@@ -72,7 +74,8 @@ Json to_json(const Communicator::State::LastCall& call, const Situation& situati
                     {"applies", one.applies},
                     {"in_pieces", one.in_pieces},
                     {"segment_bytes", one.in_pieces ? Json(situation.tuning.segment_bytes) : Json()},
-                    {"rule", one.rule}});
+                    {"rule", one.rule},
+                    {"estimated_seconds", one.cost ? Json(static_cast<double>(*one.cost) * 1e-9) : Json()}});
   }
   const std::size_t bytes = size_of_call(call.collective, call.problem, situation.ranks.size);
   const bool in_pieces = !choice.through_host_memory() && choice.algorithm->in_pieces;
@@ -93,12 +96,7 @@ std::string Communicator::explain() const {
   const Call entered(*state_);
   const State& state = *state_;
   const std::vector<RankLocation> locations = state.locations();
-  const NetworkFacts facts =
-      network_facts({.locations = locations,
-                     .declared = state.discovery.islands.empty() && !state.members.front().cluster.empty(),
-                     .discovery = state.discovery,
-                     .cluster_file = state.options.cluster_file.get(),
-                     .shared_routing = state.options.routing == Routing::kShared});
+  const NetworkFacts facts = state.facts_of(locations);
   const auto level_of = [&](int peer) {
     const RankLocation &own = locations[static_cast<std::size_t>(rank())],
                        &other = locations[static_cast<std::size_t>(peer)];

@@ -14,7 +14,8 @@ Situation Communicator::State::situation() const {
           .tuning = options.tuning,
           .named = options.algorithm,
           .host_memory = host != nullptr,
-          .table = table.get()};
+          .table = table.get(),
+          .costs = costs ? &*costs : nullptr};
 }
 
 Choice Communicator::State::choose(const ScheduleKey& key) {

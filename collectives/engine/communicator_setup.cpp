@@ -141,6 +141,7 @@ Communicator::State::State(Options given)
 
 void Communicator::State::set_up() {
   const int rank = options.identity.rank, size = options.identity.size;
+  bool same_links = true;
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
   } else {
@@ -153,8 +154,13 @@ void Communicator::State::set_up() {
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
     if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
-    RankRecord own{options.router.host.name, options.router.host.cluster,      {},
-                   settings_of(options),     host ? host->card() : HostCard{}, mesh->endpoint()};
+    RankRecord own{options.router.host.name,
+                   options.router.host.cluster,
+                   {},
+                   settings_of(options),
+                   host ? host->card() : HostCard{},
+                   mesh->endpoint(),
+                   options.cluster_file ? digest_of(*options.cluster_file) : 0};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);
@@ -178,6 +184,7 @@ void Communicator::State::set_up() {
              peer, own.settings[i].first, i < record.settings.size() ? record.settings[i].second : "unknown",
              rank, own.settings[i].second);
       }
+      same_links &= record.cluster_file == own.cluster_file;
       members.push_back({peer, record.host, record.cluster});
       addresses.emplace_back();
       for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
@@ -199,6 +206,7 @@ void Communicator::State::set_up() {
   }
   rank_map = RankMap::make(rank, locations());
   rank_map.uniform_links = options.routing == Routing::kShared;
+  weigh_network(same_links);
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
     return member.host == members[static_cast<std::size_t>(rank)].host;
@@ -207,6 +215,25 @@ void Communicator::State::set_up() {
   spin = options.spin                                 ? *options.spin
          : neighbours <= compute::usable_processors() ? Duration(kSpin)
                                                       : Duration::zero();
+}
+
+void Communicator::State::weigh_network(bool same_links) {
+  const std::vector<RankLocation> where = locations();
+  const NetworkFacts facts = facts_of(where);
+  const std::optional<NetworkCosts> known = network_costs(facts);
+  const bool agreed = facts.from != KnownFrom::kClusterFile || same_links;
+  if (known && agreed) costs.emplace(rank_map, *known);
+  options.tuning.crossing_bytes = rank_map.clusters.size() == 1 ? 0
+                                  : costs                       ? costs->filling(Level::kBetween)
+                                                                : kCrossingBytesOfLongLinks;
+}
+
+NetworkFacts Communicator::State::facts_of(const std::vector<RankLocation>& where) const {
+  return network_facts({.locations = where,
+                        .declared = discovery.islands.empty() && !members.front().cluster.empty(),
+                        .discovery = discovery,
+                        .cluster_file = options.cluster_file.get(),
+                        .shared_routing = options.routing == Routing::kShared});
 }
 
 std::vector<RankLocation> Communicator::State::locations() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/discovery/discover.h"
+#include "collectives/discovery/network_facts.h"
 #include "collectives/engine/abort_signal.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
@@ -56,6 +57,12 @@ struct Communicator::State {
   std::vector<std::byte> await_rank(Store& store, const std::string& key, int of, Deadline deadline,
                                     std::string_view did_not);
   JobShape shape() const { return JobShape::of(locations(), options.routing == Routing::kShared); }
+
+  /// What is known of the network. `locations()`, which must outlive the call.
+  NetworkFacts facts_of(const std::vector<RankLocation>& where) const;
+  /// Makes `costs`, the same on every rank, where enough is known. `same_links`: all ranks have the same
+  /// cluster file.
+  void weigh_network(bool same_links);
 
   /// Host and cluster of each rank; islands where clusters were not declared.
   std::vector<RankLocation> locations() const;
@@ -166,7 +173,8 @@ struct Communicator::State {
   std::vector<Member> members;
   Discovery discovery;  ///< its islands in place of clusters that nobody declared
   RankMap rank_map;
-  std::unique_ptr<Mesh> mesh;  ///< null for a single rank
+  std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
+  std::unique_ptr<Mesh> mesh;     ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
   std::unique_ptr<Channels> channels;  ///< with `mesh`
   std::unique_ptr<HostGroup> host;     ///< null where the ranks are on several hosts, or it may not be used

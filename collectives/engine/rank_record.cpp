@@ -7,10 +7,10 @@ namespace tombolo::collectives {
 namespace {
 
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
-// texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u16 length of the endpoint,
-// endpoint.
+// texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u64 cluster file, u16 length
+// of the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 4;
+constexpr std::uint8_t kRecordVersion = 5;
 constexpr std::size_t kMostRecordSettings = 16;
 
 RankRecord read_record(std::span<const std::byte> bytes) {
@@ -35,6 +35,7 @@ RankRecord read_record(std::span<const std::byte> bytes) {
   record.memory.memory = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.doorbell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.token = reader.number<std::uint64_t>();
+  record.cluster_file = reader.number<std::uint64_t>();
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
   return record;
@@ -59,6 +60,7 @@ std::vector<std::byte> RankRecord::encode() const {
   writer.number(static_cast<std::uint32_t>(memory.memory));
   writer.number(static_cast<std::uint32_t>(memory.doorbell));
   writer.number(memory.token);
+  writer.number(cluster_file);
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());
   writer.number(static_cast<std::uint16_t>(encoded.size()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ struct RankRecord {
   std::vector<std::pair<std::string, std::string>> settings;  ///< those that must be equal on every rank
   HostCard memory;                                            ///< for ranks of the same host
   transport::Endpoint endpoint;
+  std::uint64_t cluster_file = 0;  ///< digest_of() the rank's; 0: it has none
 
   /// Texts are cut at 255 bytes.
   std::vector<std::byte> encode() const;

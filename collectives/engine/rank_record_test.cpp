@@ -18,6 +18,7 @@ RankRecord example_record() {
                  {{"number of ranks", "4"}, {"TOMBOLO_SEGMENT", "65536"}},
                  {1234, 5, -1, 0xfedcba9876543210},
                  {}};
+  one.cluster_file = 0x0123456789abcdef;
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};
   one.endpoint.set_ids();
@@ -41,6 +42,7 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.token, example_record().token);
   EXPECT_EQ(again.settings, example_record().settings);
   EXPECT_EQ(again.memory, example_record().memory);
+  EXPECT_EQ(again.cluster_file, example_record().cluster_file);
   EXPECT_EQ(again.encode(), example_record().encode());
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "collectives/schedule/collective.h"
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/schedule.h"
 #include "collectives/schedule/tuning.h"
@@ -31,6 +32,10 @@ struct Algorithm {
   /// Where it is right, and may be worth a measurement; null: everywhere. The answer must be the same on
   /// every rank.
   bool (*possible)(const RankMap& ranks, const Problem& problem) = nullptr;
+
+  /// How long such a call takes, by the cost model, where it is possible; null: rules alone take it or not.
+  /// The answer must be the same on every rank.
+  Nanoseconds (*cost)(const JobCosts& job, const Problem& problem, const Tuning& tuning) = nullptr;
 
   bool can_be_named() const noexcept { return !help.empty(); }
   bool is_possible(const RankMap& ranks, const Problem& problem) const {

@@ -56,6 +56,74 @@ std::string explain_row(const TuningRow& row, std::size_t bytes) {
                             format_seconds(near[1].seconds));
 }
 
+/// What a call takes by the model.
+struct Estimate {
+  const Algorithm* algorithm = nullptr;
+  Tuning tuning;
+  Nanoseconds cost = 0;
+};
+
+/// Values that travel encoded are not in the model.
+std::optional<Nanoseconds> cost_of(const Algorithm& algorithm, const Problem& problem, const Tuning& tuning,
+                                   const Situation& situation) {
+  if (situation.costs == nullptr || algorithm.cost == nullptr || problem.compression != Compression::kNone)
+    return std::nullopt;
+  return algorithm.cost(*situation.costs, problem, tuning);
+}
+
+/// Other sizes of pieces than the usual one, which stays where the user has named one.
+constexpr std::size_t kOtherSegments[] = {std::size_t{128} << 10, std::size_t{2} << 20};
+
+/// The one that takes least; nothing where the model knows none.
+std::optional<Estimate> least_of(Collective collective, const Problem& problem, const Situation& situation) {
+  std::optional<Estimate> least;
+  const auto weigh = [&](const Algorithm& one, std::size_t segment) {
+    Tuning tuning = situation.tuning;
+    tuning.segment_bytes = segment;
+    const auto cost = cost_of(one, problem, tuning, situation);
+    if (cost && (!least || *cost < least->cost)) least = {&one, tuning, *cost};
+  };
+  for (const Algorithm* one : situation.algorithms) {
+    if (one->collective != collective || !one->is_possible(situation.ranks, problem)) continue;
+    weigh(*one, situation.tuning.segment_bytes);
+    if (!one->in_pieces || situation.tuning.segment_bytes != Tuning{}.segment_bytes) continue;
+    for (const std::size_t segment : kOtherSegments) weigh(*one, segment);
+  }
+  return least;
+}
+
+/// What the rules take, unless the model has something that takes less than four fifths of the time: it knows
+/// nothing of a difference that is smaller.
+Choice by_rule_or_model(Collective collective, const Problem& problem, const Situation& situation) {
+  const Algorithm& by_rule = choose_algorithm(collective, kAutomatic, situation.ranks, problem,
+                                              situation.tuning, situation.algorithms);
+  const auto rule_cost = cost_of(by_rule, problem, situation.tuning, situation);
+  if (rule_cost) {
+    const auto least = least_of(collective, problem, situation);
+    if (least && least->cost < *rule_cost / 5 * 4) return {least->algorithm, least->tuning, Reason::kModel};
+  }
+  return {&by_rule, situation.tuning, Reason::kRule};
+}
+
+std::string explain_model(const Choice& choice, Collective collective, const Problem& problem,
+                          const Situation& situation) {
+  const Choice rule = [&] {
+    Situation without = situation;
+    without.costs = nullptr;
+    return choose(collective, problem, without);
+  }();
+  const auto in_words = [&](const Choice& one) {
+    const bool in_pieces =
+        one.algorithm->in_pieces && one.tuning.segment_bytes != situation.tuning.segment_bytes;
+    const Nanoseconds cost = cost_of(*one.algorithm, problem, one.tuning, situation).value_or(0);
+    return fmt::format("{}{} {}", one.name(),
+                       in_pieces ? " in pieces of " + format_size(one.tuning.segment_bytes) : "",
+                       format_seconds(static_cast<double>(cost) * 1e-9));
+  };
+  return fmt::format("by the cost model {}; {}, which the rules would take", in_words(choice),
+                     in_words(rule));
+}
+
 }  // namespace
 
 Choice choose(Collective collective, const Problem& problem, const Situation& situation) {
@@ -69,9 +137,7 @@ Choice choose(Collective collective, const Problem& problem, const Situation& si
   if (may_use_host_memory(problem, situation) &&
       is_small_enough_for_host_memory(collective, problem, situation))
     return {nullptr, situation.tuning, Reason::kHostMemory};
-  return {&choose_algorithm(collective, kAutomatic, situation.ranks, problem, situation.tuning,
-                            situation.algorithms),
-          situation.tuning, Reason::kRule};
+  return by_rule_or_model(collective, problem, situation);
 }
 
 std::size_t size_of_call(Collective collective, const Problem& problem, int ranks) noexcept {
@@ -100,12 +166,13 @@ std::vector<PossibleWay> possible_ways(Collective collective, const Problem& pro
                    is_reduction(collective)
                        ? fmt::format("at most {} of each rank (TOMBOLO_HOST_LIMIT), all ranks on one host",
                                      format_size(situation.tuning.host_bytes))
-                       : std::string("any size, all ranks on one host")});
+                       : std::string("any size, all ranks on one host"),
+                   std::nullopt});
   }
   for (const Algorithm* one : situation.algorithms) {
     if (one->collective != collective || !one->is_possible(situation.ranks, problem)) continue;
     all.push_back({one->name, one->applicable(situation.ranks, problem, situation.tuning), one->in_pieces,
-                   rule_of(*one, situation)});
+                   rule_of(*one, situation), cost_of(*one, problem, situation.tuning, situation)});
   }
   return all;
 }
@@ -122,6 +189,8 @@ std::string explain(const Choice& choice, Collective collective, const Problem& 
       return fmt::format(
           "all ranks are on one host, and {} of a rank are no more than {} (TOMBOLO_HOST_LIMIT)",
           format_size(problem.bytes()), format_size(situation.tuning.host_bytes));
+    case Reason::kModel:
+      return explain_model(choice, collective, problem, situation);
     case Reason::kRule:
       break;
   }

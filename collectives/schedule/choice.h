@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ enum class Reason : std::uint8_t {
   kNamed,       ///< TOMBOLO_ALGORITHM
   kTable,       ///< a row of the tuning table
   kHostMemory,  ///< all ranks are on one host, and the call only copies or is a small reduction
+  kModel,       ///< the cost model says that it takes much less time than what the rules would take
   kRule,        ///< the first algorithm of the table whose rule holds
 };
 
@@ -29,6 +31,7 @@ struct Situation {
   std::string_view named = kAutomatic;  ///< TOMBOLO_ALGORITHM
   bool host_memory = false;             ///< whether all ranks see memory of one host
   const TuningTable* table = nullptr;   ///< of a job of this shape; null: none
+  const JobCosts* costs = nullptr;      ///< null: by rules alone
   AlgorithmTable algorithms = collectives::algorithms();
 };
 
@@ -52,9 +55,10 @@ std::size_t size_of_call(Collective collective, const Problem& problem, int rank
 /// A way that the call could go.
 struct PossibleWay {
   std::string_view name;
-  bool applies = false;    ///< by its own rule
-  bool in_pieces = false;  ///< cuts what it sends by Tuning::segment_bytes
-  std::string rule;        ///< in words: "vectors of at most 16 KiB"
+  bool applies = false;             ///< by its own rule
+  bool in_pieces = false;           ///< cuts what it sends by Tuning::segment_bytes
+  std::string rule;                 ///< in words: "vectors of at most 16 KiB"
+  std::optional<Nanoseconds> cost;  ///< by the model, in pieces as the situation's tuning says
 };
 
 /// All ways that are right for such a call, in the order of preference.

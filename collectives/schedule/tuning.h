@@ -19,6 +19,13 @@ struct Tuning {
   /// well, copies of 16 and 64 MiB took 0.4 to 0.9 of the time without one, and sums of 64 MiB up to three
   /// times as long: their ranks wait for each other in every round, which those of messages need not.
   std::size_t host_bytes = std::size_t{4} << 20;
+  /// Bytes that are on their way between two ranks of different clusters while their link is full: its rate
+  /// times its latency, by the cost model. 0: few.
+  std::size_t crossing_bytes = 0;
 };
+
+/// Tuning::crossing_bytes where nobody knows better: 10 Gbit/s for 10 ms. Too many cost each rank memory, too
+/// few leave a long link idle.
+inline constexpr std::size_t kCrossingBytesOfLongLinks = 12'500'000;
 
 }  // namespace tombolo::collectives

@@ -24,12 +24,17 @@ Schedule build_chain_broadcast(const RankMap& ranks, const Problem& problem, con
   return builder.build(kChainBroadcast.name);
 }
 
+Nanoseconds cost_of_chain_broadcast(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  return cost_of_chain(job, problem, tuning, false);
+}
+
 }  // namespace
 
 constinit const Algorithm kChainBroadcast{.collective = Collective::kBroadcast,
                                           .name = "chain",
                                           .applicable = always,
                                           .build = build_chain_broadcast,
-                                          .in_pieces = true};
+                                          .in_pieces = true,
+                                          .cost = cost_of_chain_broadcast};
 
 }  // namespace tombolo::collectives

@@ -38,12 +38,17 @@ Schedule build_chain_reduce(const RankMap& ranks, const Problem& problem, const 
   return builder.build(kChainReduce.name);
 }
 
+Nanoseconds cost_of_chain_reduce(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  return cost_of_chain(job, problem, tuning, true);
+}
+
 }  // namespace
 
 constinit const Algorithm kChainReduce{.collective = Collective::kReduce,
                                        .name = "chain",
                                        .applicable = always,
                                        .build = build_chain_reduce,
-                                       .in_pieces = true};
+                                       .in_pieces = true,
+                                       .cost = cost_of_chain_reduce};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/direct_all_gather.h"
 
+#include <cstdint>
+
 #include "collectives/schedule/algorithms/few_bytes.h"
 
 namespace tombolo::collectives {
@@ -25,12 +27,17 @@ Schedule build_direct_all_gather(const RankMap& ranks, const Problem& problem, c
   return builder.build(kDirectAllGather.name);
 }
 
+Nanoseconds cost_of_direct_all_gather(const JobCosts& job, const Problem& problem, const Tuning&) {
+  return job.one_to_all(problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks());
+}
+
 }  // namespace
 
 constinit const Algorithm kDirectAllGather{.collective = Collective::kAllGather,
                                            .name = "direct",
                                            .applicable = direct_all_gather_applies,
                                            .build = build_direct_all_gather,
-                                           .rule = few_bytes_in_all};
+                                           .rule = few_bytes_in_all,
+                                           .cost = cost_of_direct_all_gather};
 
 }  // namespace tombolo::collectives

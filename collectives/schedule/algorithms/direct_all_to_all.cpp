@@ -34,12 +34,17 @@ Schedule build_direct_all_to_all(const RankMap& ranks, const Problem& problem, c
   return builder.build(kDirectAllToAll.name);
 }
 
+Nanoseconds cost_of_direct_all_to_all(const JobCosts& job, const Problem& problem, const Tuning&) {
+  return job.one_to_all(problem.bytes());
+}
+
 }  // namespace
 
 constinit const Algorithm kDirectAllToAll{.collective = Collective::kAllToAll,
                                           .name = "direct",
                                           .applicable = always,
                                           .build = build_direct_all_to_all,
-                                          .in_pieces = true};
+                                          .in_pieces = true,
+                                          .cost = cost_of_direct_all_to_all};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/direct_reduce_scatter.h"
 
+#include <cstdint>
+
 #include "collectives/schedule/algorithms/few_bytes.h"
 
 namespace tombolo::collectives {
@@ -36,12 +38,19 @@ Schedule build_direct_reduce_scatter(const RankMap& ranks, const Problem& proble
   return builder.build(kDirectReduceScatter.name);
 }
 
+Nanoseconds cost_of_direct_reduce_scatter(const JobCosts& job, const Problem& problem, const Tuning&) {
+  const std::uint64_t others = job.ranks() - 1,
+                      part = problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks();
+  return job.one_to_all(part) + job.memory(others * part);
+}
+
 }  // namespace
 
 constinit const Algorithm kDirectReduceScatter{.collective = Collective::kReduceScatter,
                                                .name = "direct",
                                                .applicable = direct_reduce_scatter_applies,
                                                .build = build_direct_reduce_scatter,
-                                               .rule = few_bytes_in_all};
+                                               .rule = few_bytes_in_all,
+                                               .cost = cost_of_direct_reduce_scatter};
 
 }  // namespace tombolo::collectives

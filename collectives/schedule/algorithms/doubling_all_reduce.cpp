@@ -1,5 +1,8 @@
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/relays.h"
@@ -102,12 +105,31 @@ Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem,
   return DoublingSum(problem, in_place).build(ranks, problem);
 }
 
+Nanoseconds cost_of_doubling_all_reduce(const JobCosts& job, const Problem& problem, const Tuning&) {
+  const std::uint64_t bytes = problem.bytes();
+  const Nanoseconds sum = job.memory(bytes);
+  if (job.clusters() > 1 && job.largest() == 1) {
+    const std::uint64_t rounds = tree_rounds(job.ranks());
+    const bool folds = !std::has_single_bit(job.ranks());
+    return (rounds + (folds ? 1 : 0)) * (job.hop(Level::kBetween, bytes) + sum);
+  }
+  const std::uint64_t ranks = job.largest(), power = std::bit_floor(ranks);
+  Nanoseconds cost = job.rounds(tree_rounds(power), bytes, sum) + sum;
+  if (power < ranks) cost += 2 * job.rounds(1, bytes) + sum;  // before and after
+  if (job.clusters() == 1) return cost;
+  const std::uint64_t others = job.ranks() - job.smallest(), served = others / job.smallest();
+  const std::uint64_t crossing = std::max(others, job.largest() * (job.clusters() - 1));
+  return cost + job.hop(Level::kBetween, crossing * bytes) + job.messages(served) +
+         (job.clusters() - 1) * (job.messages(1) + sum);
+}
+
 }  // namespace
 
 constinit const Algorithm kDoublingAllReduce{.collective = Collective::kAllReduce,
                                              .name = "doubling",
                                              .applicable = doubling_all_reduce_applies,
                                              .build = build_doubling_all_reduce,
-                                             .rule = doubling_all_reduce_rule};
+                                             .rule = doubling_all_reduce_rule,
+                                             .cost = cost_of_doubling_all_reduce};
 
 }  // namespace tombolo::collectives

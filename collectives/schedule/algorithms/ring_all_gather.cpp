@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/ring_all_gather.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "collectives/schedule/partition.h"
 
@@ -32,6 +33,15 @@ Schedule build_ring_all_gather(const RankMap& ranks, const Problem& problem, con
   return builder.build(kRingAllGather.name);
 }
 
+/// As of ring_all_reduce, once around.
+Nanoseconds cost_of_ring_all_gather(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  const std::uint64_t n = job.ranks(), part = problem.bytes_of_all(static_cast<int>(n)) / n;
+  if (n == 1) return job.memory(part);
+  const std::uint64_t piece = std::min<std::uint64_t>(part, tuning.segment_bytes);
+  const Nanoseconds trip = (n - 1) * (job.around(piece) / n);
+  return std::max(trip, (n - 1) * job.slowest_wire(part) + job.around(0));
+}
+
 }  // namespace
 
 constinit const Algorithm kRingAllGather{.collective = Collective::kAllGather,
@@ -39,6 +49,7 @@ constinit const Algorithm kRingAllGather{.collective = Collective::kAllGather,
                                          .applicable = always,
                                          .build = build_ring_all_gather,
                                          .help = "on a flat ring",
-                                         .in_pieces = true};
+                                         .in_pieces = true,
+                                         .cost = cost_of_ring_all_gather};
 
 }  // namespace tombolo::collectives

@@ -53,6 +53,18 @@ Schedule build_ring_all_reduce(const RankMap& ranks, const Problem& problem, con
   return builder.build(kRingAllReduce.name);
 }
 
+/// A shard goes around all ranks twice, less one each time; or the slowest link takes longer for its share of
+/// all shards.
+Nanoseconds cost_of_ring_all_reduce(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  const std::uint64_t n = job.ranks();
+  if (n == 1) return job.memory(problem.bytes());
+  const std::uint64_t shard = problem.bytes() / n,
+                      piece = std::min<std::uint64_t>(shard, tuning.segment_bytes);
+  const Nanoseconds trip = 2 * (n - 1) * (job.around(piece, job.memory(piece) / 2) / n);
+  const Nanoseconds link = 2 * (n - 1) * job.slowest_wire(shard), sums = 2 * (n - 1) * job.memory(shard);
+  return std::max({trip, link + job.around(0), sums + job.around(0)});
+}
+
 }  // namespace
 
 constinit const Algorithm kRingAllReduce{.collective = Collective::kAllReduce,
@@ -60,6 +72,7 @@ constinit const Algorithm kRingAllReduce{.collective = Collective::kAllReduce,
                                          .applicable = always,
                                          .build = build_ring_all_reduce,
                                          .help = "on a flat ring",
-                                         .in_pieces = true};
+                                         .in_pieces = true,
+                                         .cost = cost_of_ring_all_reduce};
 
 }  // namespace tombolo::collectives

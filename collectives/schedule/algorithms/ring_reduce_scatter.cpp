@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/ring_reduce_scatter.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/partition.h"
@@ -56,6 +57,21 @@ Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem,
   return builder.build(kRingReduceScatter.name);
 }
 
+/// As of ring_all_reduce, once around; and no more pieces than there are slots are on their way between two
+/// ranks.
+Nanoseconds cost_of_ring_reduce_scatter(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  const std::uint64_t n = job.ranks(), part = problem.bytes_of_all(static_cast<int>(n)) / n;
+  if (n == 1) return job.memory(part);
+  const std::uint64_t piece = std::min<std::uint64_t>(part, tuning.segment_bytes);
+  const std::uint64_t pieces =
+      std::max<std::uint64_t>(1, (part + tuning.segment_bytes - 1) / tuning.segment_bytes);
+  const Nanoseconds trip = (n - 1) * (job.around(piece, job.memory(piece)) / n);
+  const Nanoseconds link = (n - 1) * std::max(job.slowest_wire(part), job.memory(2 * part)) + job.around(0);
+  const Nanoseconds slots = (n - 1) * pieces * job.hop(job.farthest(), piece) /
+                            (2 * std::min<std::uint64_t>(kPiecesPerGroup, pieces));
+  return std::max({trip, link, slots});
+}
+
 }  // namespace
 
 constinit const Algorithm kRingReduceScatter{.collective = Collective::kReduceScatter,
@@ -63,6 +79,7 @@ constinit const Algorithm kRingReduceScatter{.collective = Collective::kReduceSc
                                              .applicable = always,
                                              .build = build_ring_reduce_scatter,
                                              .help = "on a flat ring",
-                                             .in_pieces = true};
+                                             .in_pieces = true,
+                                             .cost = cost_of_ring_reduce_scatter};
 
 }  // namespace tombolo::collectives

@@ -47,4 +47,9 @@ TreePlace place_in_tree(const RankMap& ranks, int root) {
   return place;
 }
 
+Nanoseconds cost_of_tree(const JobCosts& job, std::uint64_t bytes, Nanoseconds work) noexcept {
+  return tree_rounds(job.clusters()) * (job.hop(Level::kBetween, bytes) + work) +
+         job.rounds(tree_rounds(job.largest()), bytes, work);
+}
+
 }  // namespace tombolo::collectives

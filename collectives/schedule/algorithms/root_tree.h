@@ -2,8 +2,10 @@
 // each of which one rank of it enters, and binomial inside each. So a byte crosses to each cluster once.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/rank_map.h"
 
 namespace tombolo::collectives {
@@ -16,5 +18,8 @@ struct TreePlace {
 
 /// Pure. Where clusters are no farther than ranks are, they are one tree.
 TreePlace place_in_tree(const RankMap& ranks, int root);
+
+/// `work`: of a rank for what one message brings.
+Nanoseconds cost_of_tree(const JobCosts& job, std::uint64_t bytes, Nanoseconds work) noexcept;
 
 }  // namespace tombolo::collectives

@@ -23,12 +23,17 @@ Schedule build_tree_broadcast(const RankMap& ranks, const Problem& problem, cons
   return builder.build(kTreeBroadcast.name);
 }
 
+Nanoseconds cost_of_tree_broadcast(const JobCosts& job, const Problem& problem, const Tuning&) {
+  return cost_of_tree(job, problem.bytes(), 0);
+}
+
 }  // namespace
 
 constinit const Algorithm kTreeBroadcast{.collective = Collective::kBroadcast,
                                          .name = "tree",
                                          .applicable = tree_broadcast_applies,
                                          .build = build_tree_broadcast,
-                                         .rule = few_bytes};
+                                         .rule = few_bytes,
+                                         .cost = cost_of_tree_broadcast};
 
 }  // namespace tombolo::collectives

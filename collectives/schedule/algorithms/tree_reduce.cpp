@@ -33,12 +33,17 @@ Schedule build_tree_reduce(const RankMap& ranks, const Problem& problem, const T
   return builder.build(kTreeReduce.name);
 }
 
+Nanoseconds cost_of_tree_reduce(const JobCosts& job, const Problem& problem, const Tuning&) {
+  return cost_of_tree(job, problem.bytes(), job.memory(problem.bytes()));
+}
+
 }  // namespace
 
 constinit const Algorithm kTreeReduce{.collective = Collective::kReduce,
                                       .name = "tree",
                                       .applicable = tree_reduce_applies,
                                       .build = build_tree_reduce,
-                                      .rule = few_bytes};
+                                      .rule = few_bytes,
+                                      .cost = cost_of_tree_reduce};
 
 }  // namespace tombolo::collectives

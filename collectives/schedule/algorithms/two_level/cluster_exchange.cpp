@@ -6,18 +6,18 @@ namespace tombolo::collectives {
 
 ClusterExchange::ClusterExchange(ScheduleBuilder& builder, const Problem& problem, Compression compression,
                                  int cluster, std::size_t clusters, std::size_t most_cuts,
-                                 std::size_t longest_cut)
+                                 std::size_t longest_cut, std::size_t turns)
     : builder_(builder),
       problem_(problem),
       compression_(compression),
       cluster_(static_cast<std::size_t>(cluster)),
       clusters_(clusters),
       most_cuts_(most_cuts),
-      slots_(builder, clusters > 1 ? encoded({0, longest_cut}) : 0, 4 * slots_of_a_turn()) {}
+      slots_(builder, clusters > 1 ? encoded({0, longest_cut}) : 0, (turns + 3) * slots_of_a_turn()) {}
 
 /// How many places one step of every exchange under way takes. What is encoded leaves in the step after it
-/// has come, so that twice as many must be there, lest ranks wait for each other; twice that keeps the link
-/// busy.
+/// has come, so that those of all turns on their way must be there, lest ranks wait for each other; three
+/// more keep the link busy.
 std::size_t ClusterExchange::slots_of_a_turn() const noexcept {
   if (clusters_ <= 2) return most_cuts_ * (compressed() ? 2 : 1);
   const std::size_t steps = clusters_ - 1;

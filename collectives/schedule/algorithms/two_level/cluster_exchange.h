@@ -24,9 +24,9 @@ class ClusterExchange {
   };
 
   /// The arguments must outlive it. `cluster` is this rank's, of `clusters`. At most `most_cuts` cuts of at
-  /// most so many elements take a step between two calls of the same one.
+  /// most so many elements take a step in a turn, and so many `turns` are on their way at a time.
   ClusterExchange(ScheduleBuilder& builder, const Problem& problem, Compression compression, int cluster,
-                  std::size_t clusters, std::size_t most_cuts, std::size_t longest_cut);
+                  std::size_t clusters, std::size_t most_cuts, std::size_t longest_cut, std::size_t turns);
 
   std::size_t steps() const noexcept { return clusters_ <= 2 ? 1 : 2 * (clusters_ - 1); }
   /// Step `index` of the cut's exchange; after the last one the output has its elements, divided for an

@@ -56,4 +56,19 @@ ClusterShares::Item ClusterShares::item(std::size_t index, int rank, std::size_t
   return {one, piece(one, index)};
 }
 
+Nanoseconds cost_of_shares(const JobCosts& job, std::uint64_t part, std::uint64_t crossing, Nanoseconds work,
+                           const Tuning& tuning) noexcept {
+  const std::uint64_t members = job.largest(), others = job.ranks() - members;
+  const std::uint64_t shares =
+      std::clamp<std::uint64_t>(part / std::min(kLeastShare, tuning.segment_bytes), 1, members);
+  // Each share passes all members but one, and each of these has as many as any other.
+  const std::uint64_t messages =
+      members > 1 ? others * shares * (members - 1) / members + members - 1 : others;
+  const Nanoseconds posts = job.messages(2 * messages);
+  const Nanoseconds ring = members > 1 ? job.wire(job.inside(), job.ranks() * part) : 0;
+  const Nanoseconds uplink = job.wire(Level::kBetween, crossing);
+  return (others > 0 ? job.latency(Level::kBetween) : 0) + job.around_cluster(part / shares) +
+         std::max({posts + work, ring, uplink});
+}
+
 }  // namespace tombolo::collectives

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "collectives/schedule/collective.h"
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/partition.h"
 #include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/tuning.h"
@@ -74,5 +76,11 @@ class ClusterShares {
   std::vector<std::size_t> index_in_cluster_;                       // by rank
   std::size_t pieces_ = 1, longest_piece_ = 0, longest_share_ = 0;  // elements
 };
+
+/// What an all-gather or a reduce-scatter of two levels costs: every part, or its shares, goes from one
+/// member of a cluster to the next by a message, and over the slow link once, `crossing` bytes in all.
+/// `work`: of a rank's memory.
+Nanoseconds cost_of_shares(const JobCosts& job, std::uint64_t part, std::uint64_t crossing, Nanoseconds work,
+                           const Tuning& tuning) noexcept;
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/two_level/relayed_all_gather.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/packed_parts.h"
@@ -49,6 +50,12 @@ Schedule build_relayed_all_gather(const RankMap& ranks, const Problem& problem, 
   return builder.build(kRelayedAllGather.name);
 }
 
+Nanoseconds cost_of_relayed_all_gather(const JobCosts& job, const Problem& problem, const Tuning&) {
+  const std::uint64_t part = problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks();
+  const RelayCosts relays(job);
+  return relays.inside(part) + relays.across(job.largest() * part) + job.memory(job.ranks() * part);
+}
+
 }  // namespace
 
 constinit const Algorithm kRelayedAllGather{.collective = Collective::kAllGather,
@@ -56,6 +63,7 @@ constinit const Algorithm kRelayedAllGather{.collective = Collective::kAllGather
                                             .applicable = relayed_all_gather_applies,
                                             .build = build_relayed_all_gather,
                                             .rule = relayed_all_gather_rule,
-                                            .possible = relays_may_save};
+                                            .possible = relays_may_save,
+                                            .cost = cost_of_relayed_all_gather};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/two_level/relayed_all_to_all.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/packed_parts.h"
@@ -67,6 +68,13 @@ Schedule build_relayed_all_to_all(const RankMap& ranks, const Problem& problem, 
   return builder.build(kRelayedAllToAll.name);
 }
 
+Nanoseconds cost_of_relayed_all_to_all(const JobCosts& job, const Problem& problem, const Tuning&) {
+  const std::uint64_t part = problem.bytes();
+  const RelayCosts relays(job);
+  return relays.inside((1 + relays.served()) * part) + relays.across(job.largest() * part) +
+         job.memory(3 * job.ranks() * part);
+}
+
 }  // namespace
 
 constinit const Algorithm kRelayedAllToAll{.collective = Collective::kAllToAll,
@@ -74,6 +82,7 @@ constinit const Algorithm kRelayedAllToAll{.collective = Collective::kAllToAll,
                                            .applicable = relayed_all_to_all_applies,
                                            .build = build_relayed_all_to_all,
                                            .rule = relayed_all_to_all_rule,
-                                           .possible = relayed_all_to_all_possible};
+                                           .possible = relayed_all_to_all_possible,
+                                           .cost = cost_of_relayed_all_to_all};
 
 }  // namespace tombolo::collectives

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/two_level/relayed_reduce_scatter.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/packed_parts.h"
@@ -103,6 +104,13 @@ Schedule build_relayed_reduce_scatter(const RankMap& ranks, const Problem& probl
   return RelayedSums(ranks, problem, in_place).build();
 }
 
+Nanoseconds cost_of_relayed_reduce_scatter(const JobCosts& job, const Problem& problem, const Tuning&) {
+  const std::uint64_t part = problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks();
+  const RelayCosts relays(job);
+  return relays.inside((1 + relays.served()) * part) + relays.across(part) +
+         job.memory(2 * job.ranks() * part);
+}
+
 }  // namespace
 
 constinit const Algorithm kRelayedReduceScatter{.collective = Collective::kReduceScatter,
@@ -110,6 +118,7 @@ constinit const Algorithm kRelayedReduceScatter{.collective = Collective::kReduc
                                                 .applicable = relayed_reduce_scatter_applies,
                                                 .build = build_relayed_reduce_scatter,
                                                 .rule = relayed_reduce_scatter_rule,
-                                                .possible = relays_may_save};
+                                                .possible = relays_may_save,
+                                                .cost = cost_of_relayed_reduce_scatter};
 
 }  // namespace tombolo::collectives

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/format.h"
 #include "base/units.h"
 #include "collectives/schedule/algorithms/two_level/cluster_shares.h"
+#include "collectives/schedule/network_costs.h"
 #include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/tuning.h"
 
@@ -63,6 +65,27 @@ inline bool relays_may_save(const RankMap& ranks, const Problem& problem) {
   constexpr std::size_t kMost = std::size_t{1} << 20;
   return relays_save(ranks) && problem.bytes_of_all(ranks.size) <= kMost;
 }
+
+/// What the two halves of a relayed call cost.
+class RelayCosts {
+ public:
+  explicit RelayCosts(const JobCosts& job) noexcept : job_(job) {}
+
+  /// How many ranks of other clusters a member is the relay for, at most.
+  std::uint64_t served() const noexcept {
+    return (job_.ranks() - job_.smallest() + job_.smallest() - 1) / job_.smallest();
+  }
+  /// Each member sends so many bytes to each other one.
+  Nanoseconds inside(std::uint64_t bytes) const noexcept { return job_.one_to_cluster(bytes); }
+  /// Each rank gets so many bytes from each other cluster.
+  Nanoseconds across(std::uint64_t bytes) const noexcept {
+    const std::uint64_t out = job_.ranks() - job_.smallest(), in = job_.largest() * (job_.clusters() - 1);
+    return job_.hop(Level::kBetween, std::max(out, in) * bytes) + job_.messages(served());
+  }
+
+ private:
+  const JobCosts& job_;
+};
 
 inline std::string where_relays_save(std::size_t bytes) {
   return fmt::format("at most {} in the parts of all ranks", format_size(bytes));

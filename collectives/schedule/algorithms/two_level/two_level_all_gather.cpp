@@ -1,5 +1,7 @@
 #include "collectives/schedule/algorithms/two_level/two_level_all_gather.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/cluster_shares.h"
@@ -107,6 +109,13 @@ Schedule build_two_level_all_gather(const RankMap& ranks, const Problem& problem
   return TwoLevelGather(ranks, problem, tuning, in_place).build();
 }
 
+Nanoseconds cost_of_two_level_all_gather(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  const std::uint64_t part = problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks();
+  const std::uint64_t crossing =
+      std::max(job.ranks() - job.smallest(), (job.clusters() - 1) * job.largest()) * part;
+  return cost_of_shares(job, part, crossing, 0, tuning);
+}
+
 }  // namespace
 
 constinit const Algorithm kTwoLevelAllGather{.collective = Collective::kAllGather,
@@ -115,6 +124,7 @@ constinit const Algorithm kTwoLevelAllGather{.collective = Collective::kAllGathe
                                              .build = build_two_level_all_gather,
                                              .help = "across, then inside each cluster",
                                              .rule = where_clusters_are_far,
-                                             .in_pieces = true};
+                                             .in_pieces = true,
+                                             .cost = cost_of_two_level_all_gather};
 
 }  // namespace tombolo::collectives

@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <vector>
 
@@ -12,9 +13,12 @@ namespace tombolo::collectives {
 namespace {
 
 /// How many segments the gather among the hosts of a cluster stays behind the last step of the exchange, and
-/// that on a host one more. Both go over the same ordered connections as the next segments' reduce-scatter;
-/// the lag keeps a gather that waits for the slow link from holding up what will feed that link.
-constexpr std::size_t kLag = 4;
+/// that on a host one more, at least. Both go over the same ordered connections as the next segments'
+/// reduce-scatter; the lag keeps a gather that waits for the slow link from holding up what will feed that
+/// link.
+constexpr std::size_t kLeastLag = 4;
+/// So many segments are on their way between clusters, at most.
+constexpr std::size_t kMostCrossing = 64;
 
 class TwoLevelSum {
  public:
@@ -32,6 +36,7 @@ class TwoLevelSum {
     const Interval longest = part_of({0, problem.count}, 0, segments_);
     group_bytes_ = bytes(group(longest, 0));
     share_bytes_ = bytes(share(longest, cluster(), 0));
+    crossing_ = crossing_segments(tuning);
   }
 
   Schedule build() {
@@ -44,8 +49,10 @@ class TwoLevelSum {
       most_cuts = std::max(most_cuts, cuts.back().size());
     }
     ClusterExchange exchange(builder_, problem_, compression_, ranks_.cluster, ranks_.clusters.size(),
-                             most_cuts, share_bytes_ / problem_.element_bytes);
-    const std::size_t steps = exchange.steps(), lag = steps - 1 + kLag;
+                             most_cuts, share_bytes_ / problem_.element_bytes, crossing_);
+    // A step waits for what the one before it brings, and holds up all that is sent after it.
+    const std::size_t steps = exchange.steps(),
+                      lag = (steps - 1) * crossing_ + std::max(kLeastLag, crossing_);
     for (std::size_t turn = 0; turn < segments_ + lag + 1; ++turn) {
       if (turn < segments_) {
         const Interval whole = segment_of(turn), mine = group(whole, local());
@@ -53,9 +60,10 @@ class TwoLevelSum {
         source = reduce_among(peers_on_hosts(), mine, source, inside);
         for (ClusterExchange::Cut& cut : cuts[turn]) cut.source = source;
       }
-      for (std::size_t step = 0; step < steps && step <= turn; ++step) {
-        if (turn - step >= segments_) continue;
-        for (ClusterExchange::Cut& cut : cuts[turn - step]) exchange.take_step(cut, step);
+      for (std::size_t step = 0; step < steps && step * crossing_ <= turn; ++step) {
+        const std::size_t segment = turn - step * crossing_;
+        if (segment >= segments_) continue;
+        for (ClusterExchange::Cut& cut : cuts[segment]) exchange.take_step(cut, step);
       }
       if (turn >= lag && turn - lag < segments_)
         gather_among(peers_on_hosts(), group(segment_of(turn - lag), local()));
@@ -65,6 +73,17 @@ class TwoLevelSum {
   }
 
  private:
+  /// How many segments fill the link between two clusters, and one that is at either end. The same on every
+  /// rank: the smallest shares decide.
+  std::size_t crossing_segments(const Tuning& tuning) const {
+    std::size_t largest = 1;
+    for (const auto& cluster : ranks_.clusters) largest = std::max(largest, cluster.size());
+    const std::size_t elements = problem_.count / segments_ / largest;  // of a share
+    const std::size_t share = compression_ == Compression::kNone ? elements * problem_.element_bytes
+                                                                 : encoded_bytes(compression_, elements);
+    return std::clamp<std::size_t>(1 + tuning.crossing_bytes / std::max<std::size_t>(1, share), 1,
+                                   std::min(kMostCrossing, segments_));
+  }
   const std::vector<int>& members() const {
     return ranks_.clusters[static_cast<std::size_t>(ranks_.cluster)];
   }
@@ -180,11 +199,36 @@ class TwoLevelSum {
   ScheduleBuilder builder_;
   std::size_t segments_ = 1;
   std::size_t group_bytes_ = 0, share_bytes_ = 0;
+  std::size_t crossing_ = 1;  // segments
 };
 
 Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
                                     bool in_place) {
   return TwoLevelSum(ranks, problem, tuning, in_place).build();
+}
+
+/// A segment passes its stages one after the other, and the next ones follow it as fast as what they wait for
+/// most: a rank's processor and memory, a host's NIC, or a cluster's uplink.
+Nanoseconds cost_of_two_level_all_reduce(const JobCosts& job, const Problem& problem, const Tuning& tuning) {
+  const std::uint64_t per_host = job.per_host(), hosts = job.hosts(), clusters = job.clusters();
+  const std::uint64_t least = std::min(kLeastShare, tuning.segment_bytes) * job.largest(),
+                      most = std::min<std::uint64_t>(tuning.segment_bytes, kMostShare * job.largest());
+  const std::uint64_t segments =
+      std::max<std::uint64_t>(1, (problem.bytes() + std::max(least, most) - 1) / std::max(least, most));
+  const std::uint64_t segment = problem.bytes() / segments, group = segment / per_host, share = group / hosts;
+  const std::uint64_t to_mates = segment - group, to_hosts = group - share;  // bytes that a rank sends
+  const std::uint64_t steps = clusters == 1 ? 0 : clusters == 2 ? 1 : 2 * (clusters - 1);
+  const std::uint64_t crossing = clusters == 2 ? segment : steps * (segment / clusters);
+  const Nanoseconds posts = job.messages(2 * (per_host - 1 + hosts - 1) + steps);
+  const Nanoseconds sums = job.memory(to_mates + to_hosts + (clusters > 1 ? share : 0));
+  const Nanoseconds copies = 2 * job.wire(Level::kHost, to_mates);
+  const Nanoseconds nic = 2 * job.wire(Level::kCluster, per_host * to_hosts);
+  const Nanoseconds uplink = job.wire(Level::kBetween, crossing);
+  const Nanoseconds latencies = (per_host > 1 ? 2 * (job.latency(Level::kHost) + job.messages(1)) : 0) +
+                                (hosts > 1 ? 2 * (job.latency(Level::kCluster) + job.messages(1)) : 0) +
+                                steps * (job.latency(Level::kBetween) + job.messages(1));
+  return latencies + posts + sums + copies + nic + uplink +
+         (segments - 1) * std::max({posts + sums + copies, nic, uplink});
 }
 
 }  // namespace
@@ -195,6 +239,7 @@ constinit const Algorithm kTwoLevelAllReduce{.collective = Collective::kAllReduc
                                              .build = build_two_level_all_reduce,
                                              .help = "inside each cluster, then across",
                                              .rule = where_clusters_are_far,
-                                             .in_pieces = true};
+                                             .in_pieces = true,
+                                             .cost = cost_of_two_level_all_reduce};
 
 }  // namespace tombolo::collectives

@@ -1,6 +1,7 @@
 #include "collectives/schedule/algorithms/two_level/two_level_reduce_scatter.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/algorithms/two_level/cluster_shares.h"
@@ -172,6 +173,13 @@ Schedule build_two_level_reduce_scatter(const RankMap& ranks, const Problem& pro
   return TwoLevelScatter(ranks, problem, tuning, in_place).build();
 }
 
+Nanoseconds cost_of_two_level_reduce_scatter(const JobCosts& job, const Problem& problem,
+                                             const Tuning& tuning) {
+  const std::uint64_t part = problem.bytes_of_all(static_cast<int>(job.ranks())) / job.ranks();
+  return cost_of_shares(job, part, (job.ranks() - job.smallest()) * part, job.memory(job.ranks() * part),
+                        tuning);
+}
+
 }  // namespace
 
 constinit const Algorithm kTwoLevelReduceScatter{.collective = Collective::kReduceScatter,
@@ -180,6 +188,7 @@ constinit const Algorithm kTwoLevelReduceScatter{.collective = Collective::kRedu
                                                  .build = build_two_level_reduce_scatter,
                                                  .help = "inside each cluster, then across",
                                                  .rule = where_clusters_are_far,
-                                                 .in_pieces = true};
+                                                 .in_pieces = true,
+                                                 .cost = cost_of_two_level_reduce_scatter};
 
 }  // namespace tombolo::collectives
