@@ -72,8 +72,8 @@ const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{
       &kNetNameParameter,       &kNetNicsParameter,      &kNetDevicesParameter, &kNetDeadlineParameter,
       &kNetGroupsParameter,     &kNetOverlongParameter,  &kNetStallParameter,   &kNetGpuParameter,
-      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter, &kTunerParameter,      &kTunerLogParameter,
-      &kProfilerParameter,      &kRmaParameter};
+      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter, &kTunerParameter,      &kTunerLinkParameter,
+      &kTunerLogParameter,      &kProfilerParameter,     &kRmaParameter};
   return all;
 }
 

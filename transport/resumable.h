@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "base/error.h"
 
 namespace tombolo::transport {
 
@@ -42,8 +45,9 @@ class Resumable {
   /// test() answers kDone for such a receive, and kFailed for others, into which nothing is written any more.
   /// Nothing is read from the buffers of sends any more either. What has come and lacks a receive goes to
   /// `early`, in order; and what was reported as sent and may not have arrived, to `unsure`. Waits for the
-  /// NICs at most a second; the next calls do nothing.
-  virtual void fence(const Take& early, const Take& unsure) noexcept = 0;
+  /// NICs at most a second; the next calls do nothing. An error says why something of all that may be
+  /// missing: then no other way may go on.
+  [[nodiscard]] virtual std::optional<Error> fence(const Take& early, const Take& unsure) noexcept = 0;
 
  protected:
   ~Resumable() = default;

@@ -8,6 +8,7 @@
 
 #include "net_plugin/comms/context.h"
 #include "net_plugin/comms/set_up_stall.h"
+#include "net_plugin/testing/loopback_node.h"
 #include "net_plugin/testing/silent_peer.h"
 
 namespace tombolo::net_plugin {
@@ -18,22 +19,11 @@ using std::chrono::seconds;
 class CommStall : public testing::Test {
  protected:
   void SetUp() override {
-    topology::Nic nic;
-    nic.name = "lo";
-    nic.addresses = {"127.0.0.1"};
-    topology::Host host;
-    host.name = "a0";
-    host.nics = {nic};
-    auto node = std::make_shared<Node>();
-    node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kAuto));
-    node->deadline = seconds(600);
-    node->router.clock = &clock_;
-    node->router.policy.transports = {"tcp"};
-    node->stalls = std::make_shared<StallReports>(seconds(30), "3", "a0");
     clock_.advance(seconds(1000));
-    context_ = std::make_unique<Context>(
-        node, Log(LogLevel::kWarning,
-                  [this](LogLevel, std::string_view text) { log_ += fmt::format("{}\n", text); }));
+    context_ = std::make_unique<Context>(testing_support::node_that_tells_of_stalls(clock_),
+                                         Log(LogLevel::kWarning, [this](LogLevel, std::string_view text) {
+                                           log_ += fmt::format("{}\n", text);
+                                         }));
     listener_ = context_->listen(0);
   }
   void make_comms() {

@@ -11,26 +11,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "net_plugin/testing/loopback_node.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-std::shared_ptr<Node> loopback_node(Duration deadline = seconds(60)) {
-  topology::Nic nic;
-  nic.name = "lo";
-  nic.addresses = {"127.0.0.1"};
-  nic.rate_bits_per_second = 10'000'000'000;
-  topology::Host host;
-  host.name = "a0";
-  host.nics = {nic};
-  auto node = std::make_shared<Node>();
-  node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kMerged));
-  node->deadline = deadline;
-  return node;
-}
+using testing_support::loopback_node;
 
 class NetContext : public testing::Test {
  protected:
@@ -180,7 +168,7 @@ TEST_F(NetContext, AnotherHandleInTheSameMemoryIsAnotherAttempt) {
 
 TEST_F(NetContext, AnAttemptThatIsAskedForNoMoreEndsAfterItsTime) {
   FakeClock clock;
-  auto node = loopback_node(seconds(60));
+  auto node = loopback_node();
   node->router.clock = &clock;
   Context context(node, log());
   const auto listener = context.listen(0);
@@ -198,7 +186,9 @@ TEST_F(NetContext, AnAttemptThatIsAskedForNoMoreEndsAfterItsTime) {
 }
 
 TEST_F(NetContext, AnAttemptThatFailsIsOverAndTheNextCallBeginsAnother) {
-  Context context(loopback_node(milliseconds(300)), log());
+  const auto node = loopback_node();
+  node->deadline = milliseconds(300);
+  Context context(node, log());
   auto listener = context.listen(0);
   const HandleBytes handle = listener->handle();
   // The listener does not accept in time.

@@ -11,25 +11,12 @@
 
 #include "base/error.h"
 #include "net_plugin/comms/context.h"
+#include "net_plugin/testing/loopback_node.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
 using std::chrono::seconds;
-
-std::shared_ptr<Node> node_over(std::vector<std::string> transports = {}) {
-  topology::Nic nic;
-  nic.name = "lo";
-  nic.addresses = {"127.0.0.1"};
-  topology::Host host;
-  host.name = "a0";
-  host.nics = {nic};
-  auto node = std::make_shared<Node>();
-  node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kMerged));
-  node->router.policy.transports = std::move(transports);
-  node->deadline = seconds(60);
-  return node;
-}
 
 class NetDoor : public testing::TestWithParam<const char*> {
  protected:
@@ -92,7 +79,7 @@ class NetDoor : public testing::TestWithParam<const char*> {
 
   std::mutex lock_;
   std::string log_;
-  std::shared_ptr<Node> node_ = node_over({GetParam()});
+  std::shared_ptr<Node> node_ = testing_support::loopback_node({GetParam()});
   Context context_{node_, log()};
 };
 
@@ -199,7 +186,7 @@ TEST_P(NetDoor, CommsWithRequestsInFlightOnSeveralLanesAreClosed) {
 
 TEST_P(NetDoor, RanksThatDoNotGroupAlikeAreTold) {
   auto listener = context_.listen(0);
-  auto other_node = node_over();
+  auto other_node = testing_support::loopback_node();
   other_node->groups = false;
   Context other(other_node, log());
   const HandleBytes handle = listener->handle();

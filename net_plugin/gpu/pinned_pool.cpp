@@ -79,6 +79,7 @@ void PinnedPool::grow(const std::shared_ptr<const Gpu>& gpu, std::size_t pieces)
 }
 
 void PinnedPool::unreserve(Piece* piece) noexcept {
+  if (generation_ != transport::fork_generation()) return;
   const std::lock_guard guard(lock_);
   piece->owner = nullptr;
   free_.put(piece);

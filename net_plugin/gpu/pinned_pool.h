@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "net_plugin/gpu/copier.h"
+#include "transport/kernel.h"
 
 namespace tombolo::net_plugin::gpu {
 
@@ -59,7 +60,8 @@ class PinnedPool {
   /// Set-up: `count` pieces of the owner's own, until it puts them back. Memory is locked through that GPU's
   /// context; null: plain memory, for a process without a GPU. Throws kSystem.
   void reserve(const std::shared_ptr<const Gpu>& gpu, std::size_t count, const void* owner, FreePieces& to);
-  /// A reserved piece, back for good.
+  /// A reserved piece, back for good. A forked child leaves it where it is: a thread that is not there may
+  /// hold the lock.
   void unreserve(Piece* piece) noexcept;
 
   /// A shared piece; null where all are in use.
@@ -83,6 +85,7 @@ class PinnedPool {
   void grow(const std::shared_ptr<const Gpu>& gpu, std::size_t pieces);
 
   const std::size_t most_;
+  const unsigned generation_ = transport::fork_generation();
   mutable std::mutex lock_;  // protects all below
   std::vector<Slab> slabs_;
   FreePieces free_;

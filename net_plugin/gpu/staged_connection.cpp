@@ -78,6 +78,7 @@ void StagedConnection::open(Stream& stream, bool is_send) {
 }
 
 StagedConnection::~StagedConnection() {
+  if (generation_ != transport::fork_generation()) return;
   // The transport first: until it is gone it may read and write the pieces.
   drain_copies();
   beneath_.reset();

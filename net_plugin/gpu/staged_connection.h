@@ -26,6 +26,7 @@
 
 #include "base/log.h"
 #include "net_plugin/gpu/staging.h"
+#include "transport/kernel.h"
 #include "transport/request_pool.h"
 #include "transport/transport.h"
 
@@ -85,7 +86,8 @@ class StagedConnection final : public transport::Connection {
   StagedConnection(std::unique_ptr<transport::Connection> beneath, std::shared_ptr<OwnPieces> own,
                    std::shared_ptr<Staging> staging, Log log, transport::Overlong overlong);
   /// Begins no copy any more, and gives those under way Staging::copy_time(); memory that one still uses
-  /// then is left to it, and a warning says so.
+  /// then is left to it, and a warning says so. A forked child's copy, for which CUDA does not work, neither
+  /// asks for copies nor waits for any.
   ~StagedConnection() override;
   StagedConnection(const StagedConnection&) = delete;
   StagedConnection& operator=(const StagedConnection&) = delete;
@@ -189,6 +191,7 @@ class StagedConnection final : public transport::Connection {
   std::optional<Error> error_;
   Stream sends_, receives_;
   bool asked_beneath_ = false;  // in this turn
+  const unsigned generation_ = transport::fork_generation();
 };
 
 /// A registration with a staged connection: in host memory, or in a GPU's.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "net_plugin/rma/group.h"
+#include "net_plugin/testing/loopback_node.h"
 #include "net_plugin/testing/silent_peer.h"
 
 namespace tombolo::net_plugin::rma {
@@ -26,18 +27,7 @@ class GroupStall : public testing::Test {
     }
   }
   std::unique_ptr<Listening> listening() {
-    topology::Nic nic;
-    nic.name = "lo";
-    nic.addresses = {"127.0.0.1"};
-    topology::Host host;
-    host.name = "a0";
-    host.nics = {nic};
-    auto node = std::make_shared<Node>();
-    node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kAuto));
-    node->deadline = seconds(600);
-    node->router.clock = &clock_;
-    node->router.policy.transports = {"tcp"};
-    node->stalls = std::make_shared<StallReports>(seconds(30), "3", "a0");
+    const auto node = testing_support::node_that_tells_of_stalls(clock_);
     return std::make_unique<Listening>(node, node->devices->at(0),
                                        Log(LogLevel::kWarning, [this](LogLevel, std::string_view text) {
                                          log_ += fmt::format("{}\n", text);

@@ -24,6 +24,34 @@ constexpr std::array<ProtocolCost, 3> kProtocolCosts{{
 constexpr std::size_t kChunkUnit = 64 * 1024;
 constexpr double kStepsUnderWay = 8;  // NCCL_STEPS
 
+// Of a channel: what it keeps under way at most (NCCL_BUFFSIZE's default; what is set on one rank must not
+// enter), and a round figure for what its copies and its connection carry on any host.
+constexpr double kChannelBuffer = 4.0 * 1024 * 1024, kChannelRate = 1e9;
+constexpr int kLeastChannels = 2, kMostChannels = 32;  // with one, nothing goes on while a chunk waits
+
+/// What so many NICs of a host attain together between clusters.
+double rate_of(const Span& span, int nics) {
+  const double rate = nics * span.between.bytes_per_second;
+  return span.shared_bytes_per_second > 0 ? std::min(rate, span.shared_bytes_per_second) : rate;
+}
+
+int channels_for(double amount, double each) {
+  const double whole = std::min(amount / each, static_cast<double>(kMostChannels));
+  const int below = static_cast<int>(whole);
+  return std::max(1, below < whole ? below + 1 : below);
+}
+
+FillingChannels channels_of(const Span& span) {
+  FillingChannels made;
+  made.nics = std::clamp(span.nics, 1, kMostChannels);
+  const double rate = rate_of(span, made.nics);
+  made.round_trip = channels_for(rate * 2 * span.between.latency_seconds, kChannelBuffer);
+  made.rate = channels_for(rate, kChannelRate);
+  const int most = std::max({made.round_trip, made.rate, made.nics, kLeastChannels});
+  made.all = (most + made.nics - 1) / made.nics * made.nics;
+  return made;
+}
+
 /// The parent of a node in NCCL's binary tree, -1 for the root. A node stands above all nodes whose numbers
 /// differ from its own only below its lowest set bit; where that parent would be beyond the last node, the
 /// next lower one is taken.
@@ -178,7 +206,8 @@ PatternLoad tree_load(const std::vector<int>& nodes, std::size_t ranks) {
   return load;
 }
 
-CostModel::CostModel(const Span& span, std::size_t ranks, std::size_t nodes) : span_(span) {
+CostModel::CostModel(const Span& span, std::size_t ranks, std::size_t nodes)
+    : span_(span), channels_(channels_of(span)) {
   const std::vector<int> by_cluster = nodes_by_cluster(span.hosts, static_cast<int>(nodes));
   for (std::size_t i = 0; i < ring_.size(); ++i)
     ring_[i] = ring_load(static_cast<Collective>(i), by_cluster, ranks);
@@ -206,9 +235,7 @@ std::optional<double> CostModel::seconds(Collective collective, Pattern pattern,
 
 std::size_t CostModel::filling_chunk(int channels) const {
   // All channels together are bound by what one host attains between clusters.
-  double rate = span_.between.bytes_per_second;
-  if (span_.shared_bytes_per_second > 0) rate = std::min(rate, span_.shared_bytes_per_second);
-  const double under_way = rate * 2 * span_.between.latency_seconds;
+  const double under_way = rate_of(span_, 1) * 2 * span_.between.latency_seconds;
   const double units = under_way / (std::max(channels, 1) * kStepsUnderWay * kChunkUnit);
   constexpr double kMostUnits = 1 << 14;  // 1 GiB: beyond any buffer of NCCL's
   return (static_cast<std::size_t>(std::min(units, kMostUnits)) + 1) * kChunkUnit;

@@ -42,6 +42,15 @@ PatternLoad ring_load(Collective collective, const std::vector<int>& nodes, std:
 /// two of them up to log2(nodes) times.
 PatternLoad tree_load(const std::vector<int>& nodes, std::size_t ranks);
 
+/// How many of NCCL's channels fill the link between clusters, and of what the number is made. More of them
+/// bring nothing: each has its buffers, its connection and its share of NCCL's progress thread.
+struct FillingChannels {
+  int all = 0;         ///< the largest of the others, as many for each NIC
+  int round_trip = 0;  ///< whose buffers hold what the link carries in a round trip
+  int rate = 0;        ///< whose copies keep up with the link
+  int nics = 0;        ///< one for each of a host's NICs, since NCCL gives a channel one
+};
+
 /// Immutable; any thread may use it.
 class CostModel {
  public:
@@ -52,6 +61,9 @@ class CostModel {
   std::optional<double> seconds(Collective collective, Pattern pattern, Protocol protocol, std::size_t bytes,
                                 int operations) const;
 
+  /// How many channels fill the link between clusters.
+  const FillingChannels& filling_channels() const noexcept { return channels_; }
+
   /// The smallest chunk, a multiple of 64 KiB, with which the eight that NCCL keeps under way on each channel
   /// fill the link between clusters for a round trip.
   std::size_t filling_chunk(int channels) const;
@@ -60,6 +72,7 @@ class CostModel {
   Span span_;
   std::array<PatternLoad, 5> ring_;  // by collective
   PatternLoad tree_;
+  FillingChannels channels_;
 };
 
 }  // namespace tombolo::net_plugin

@@ -133,6 +133,33 @@ TEST(TunerCosts, LlSendsTwiceTheBytesAndLl128AFifteenthMore) {
   EXPECT_NEAR(bandwidth(Protocol::kLl128) / bandwidth(Protocol::kSimple), 16.0 / 15.0, 1e-9);
 }
 
+TEST(TunerCosts, AsManyChannelsAsTheRoundTripTheRateAndTheNicsNeed) {
+  const auto channels = [](const Span& span) { return CostModel(span, 8, 8).filling_channels(); };
+  Span span = two_clusters();  // 2e6 bytes under way, which one channel's buffer holds
+  EXPECT_EQ(channels(span).round_trip, 1);
+  EXPECT_EQ(channels(span).rate, 1);
+  EXPECT_EQ(channels(span).nics, 1);
+  EXPECT_EQ(channels(span).all, 2);
+  span.between = {1.25e9, 0.01};  // 25e6 bytes under way
+  EXPECT_EQ(channels(span).round_trip, 6);
+  EXPECT_EQ(channels(span).rate, 2);
+  EXPECT_EQ(channels(span).all, 6);
+  span.nics = 4;
+  EXPECT_EQ(channels(span).round_trip, 24) << "each NIC attains that";
+  EXPECT_EQ(channels(span).rate, 5);
+  EXPECT_EQ(channels(span).all, 24);
+  span.nics = 5;
+  span.shared_bytes_per_second = 1.25e9;
+  EXPECT_EQ(channels(span).all, 10) << "as many for each NIC";
+  span.nics = 4;
+  span.shared_bytes_per_second = 1.25e8;
+  EXPECT_EQ(channels(span).round_trip, 1);
+  EXPECT_EQ(channels(span).all, 4);
+  span.between = {1e300, 1e6};
+  span.shared_bytes_per_second = 0;
+  EXPECT_EQ(channels(span).all, 32) << "bounded";
+}
+
 TEST(TunerCosts, AChunkFillsTheLinkForARoundTrip) {
   Span span = two_clusters();  // 1e8 B/s for 20 ms: 2e6 bytes under way, 250e3 on each of eight steps
   EXPECT_EQ(CostModel(span, 8, 8).filling_chunk(1), std::size_t{4} * 65536);

@@ -43,10 +43,13 @@ abi::ncclResult_t finalize(void* context) noexcept {
 }
 
 abi::ncclResult_t get_costs(void* context, abi::ncclFunc_t function, std::size_t bytes, int operations,
-                            CostTable table) noexcept {
+                            CostTable table, int* channels) noexcept {
   if (context == nullptr) return abi::ncclSuccess;
-  guarded(Log::to_stderr(LogLevel::kWarning), "tuner getCollInfo",
-          [&] { static_cast<const Tuner*>(context)->tune(function, bytes, operations, table); });
+  guarded(Log::to_stderr(LogLevel::kWarning), "tuner getCollInfo", [&] {
+    const auto& tuner = *static_cast<const Tuner*>(context);
+    if (!tuner.tune(function, bytes, operations, table)) return;
+    if (const int filling = tuner.channels(function, bytes); filling > 0) *channels = filling;
+  });
   return abi::ncclSuccess;
 }
 

@@ -10,15 +10,16 @@
 namespace tombolo::net_plugin::tuner_entry {
 
 /// Makes the communicator's tuner, or null where there is none to make. Reads TOMBOLO_TUNER and the cluster
-/// file when a communicator of the process is first made.
+/// file, or TOMBOLO_TUNER_LINK, when a communicator of the process is first made.
 abi::ncclResult_t init(std::size_t ranks, std::size_t nodes, abi::ncclDebugLogger_t logger,
                        void** context) noexcept;
 abi::ncclResult_t finalize(void* context) noexcept;
 
-/// From v3 on. NCCL's own number of channels stands.
+/// From v3 on.
 abi::ncclResult_t get_costs(void* context, abi::ncclFunc_t function, std::size_t bytes, int operations,
-                            CostTable table) noexcept;
-/// v2. Leaves the choice to NCCL where the user has set NCCL_ALGO or NCCL_PROTO, which v2 would override.
+                            CostTable table, int* channels) noexcept;
+/// v2. NCCL's own number of channels stands, since 2.21 does not bound the tuner's by those that it has.
+/// Leaves the choice to NCCL where the user has set NCCL_ALGO or NCCL_PROTO, which v2 would override.
 abi::ncclResult_t get_choice(void* context, abi::ncclFunc_t function, std::size_t bytes, int operations,
                              int* algorithm, int* protocol) noexcept;
 /// v6.

@@ -1,14 +1,18 @@
 #include "net_plugin/tuner/knowledge.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/parse_duration.h"
+#include "base/units.h"
 #include "topology/files/cluster_file.h"
 #include "topology/files/link_table.h"
 
@@ -46,6 +50,22 @@ class ClusterLinks {
     return worst;
   }
 
+  /// The NICs with which a host reaches the first host of another cluster, by at least half the rate of the
+  /// best; the fewest of any host that reaches one at all, and 1 where none is known to.
+  int nics_between() const {
+    int fewest = 0;
+    for (int host = 0; host < static_cast<int>(file_.hosts.size()); ++host) {
+      std::vector<double> rates;
+      for (int mine = 0; mine < nics(host); ++mine) rates.push_back(best_rate_outside(host, mine));
+      const double best = rates.empty() ? 0 : *std::ranges::max_element(rates);
+      if (best <= 0) continue;
+      const auto count =
+          static_cast<int>(std::ranges::count_if(rates, [&](double one) { return one >= best / 2; }));
+      fewest = fewest > 0 ? std::min(fewest, count) : count;
+    }
+    return std::max(fewest, 1);
+  }
+
   static void take_slower(HostLink& kept, const HostLink& other) {
     kept.bytes_per_second = std::min(kept.bytes_per_second, other.bytes_per_second);
     kept.latency_seconds = std::max(kept.latency_seconds, other.latency_seconds);
@@ -75,6 +95,18 @@ class ClusterLinks {
       }
     }
     if (best.bytes_per_second <= 0) return std::nullopt;
+    return best;
+  }
+  double best_rate_outside(int host, int nic) const {
+    double best = 0;
+    for (const std::string& cluster : names_) {
+      if (cluster == file_.hosts[static_cast<std::size_t>(host)].cluster) continue;
+      const auto first = std::ranges::find(file_.hosts, cluster, &topology::Host::cluster);
+      const int other = static_cast<int>(first - file_.hosts.begin());
+      for (int its = 0; its < nics(other); ++its)
+        if (const auto found = table_.find(host, nic, other, its))
+          best = std::max(best, found->bytes_per_second);
+    }
     return best;
   }
   int nics(int host) const {
@@ -136,6 +168,29 @@ std::string find_links(const ClusterFile& file, const ClusterLinks& links, Span&
   return {};
 }
 
+/// A count of hosts or NICs.
+int count_of(std::string_view text, std::string_view what) {
+  int count = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
+  constexpr int kMost = 1'000'000;
+  if (problem != std::errc() || end != text.data() + text.size() || count < 1 || count > kMost)
+    fail(Cause::kInvalidUsage, "{}: '{}' is no number from 1 to {}", what, text, kMost);
+  return count;
+}
+
+/// "2+4": of each cluster.
+std::vector<int> hosts_of(std::string_view text, std::string_view what) {
+  std::vector<int> hosts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    hosts.push_back(count_of(text.substr(begin, end - begin), what));
+    begin = end + 1;
+  }
+  if (hosts.size() < 2)
+    fail(Cause::kInvalidUsage, "{}: '{}' names one cluster; say the hosts of each, as 2+4", what, text);
+  return hosts;
+}
+
 /// Why a communicator of so many nodes is not known to span clusters; empty where it is.
 std::string why_unknown(TunerMode mode, const TunerFile& file, std::size_t nodes) {
   const std::vector<int>& hosts = file.span.hosts;
@@ -156,7 +211,9 @@ std::string why_unknown(TunerMode mode, const TunerFile& file, std::size_t nodes
 }  // namespace
 
 std::uint64_t TunerFile::hash_of(std::string_view bytes) noexcept {
-  return fnv1a<std::uint64_t>(bytes);
+  // Another text with each change of the rules: ranks whose builds would choose differently are told apart.
+  constexpr std::string_view kRules = "2";
+  return mix(fnv1a<std::uint64_t>(bytes) ^ fnv1a<std::uint64_t>(kRules));
 }
 
 TunerFile TunerFile::parse(std::string path, std::string_view bytes) {
@@ -170,13 +227,50 @@ TunerFile TunerFile::parse(std::string path, std::string_view bytes) {
   for (const topology::Host& host : cluster.hosts) ++made.span.hosts[links.cluster_of(host.name)];
   made.lacking = find_links(cluster, links, made.span);
   apply_shared_links(cluster, links, made.span);
+  made.span.nics = links.nics_between();
   made.path = std::move(path);
+  return made;
+}
+
+TunerFile TunerFile::parse_link(std::string name, std::string_view text) {
+  constexpr double kBits = 8;
+  TunerFile made;
+  made.content_hash = hash_of(text);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.empty()) continue;
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string_view key = word.substr(0, equals),
+                           value = word.substr(std::min(equals + 1, word.size()));
+    const std::string what = fmt::format("{}: {}", name, key);
+    if (key == "hosts") {
+      made.span.hosts = hosts_of(value, what);
+    } else if (key == "rate") {
+      made.span.between.bytes_per_second = parse_bit_rate(value, what) / kBits;
+    } else if (key == "rtt") {
+      made.span.between.latency_seconds = to_seconds(parse_duration(value, what)) / 2;
+    } else if (key == "shared") {
+      made.span.shared_bytes_per_second = parse_bit_rate(value, what) / kBits;
+    } else if (key == "nics") {
+      made.span.nics = count_of(value, what);
+    } else {
+      fail(Cause::kInvalidUsage, "{}: '{}' is none of hosts=, rate=, rtt=, shared= and nics=", name, word);
+    }
+  }
+  for (const auto& [lacks, key] : {std::pair(made.span.hosts.empty(), "hosts=2+4"),
+                                   std::pair(made.span.between.bytes_per_second <= 0, "rate=10gbit"),
+                                   std::pair(made.span.between.latency_seconds <= 0, "rtt=20ms")})
+    if (lacks) fail(Cause::kInvalidUsage, "{}: '{}' lacks {}", name, text, key);
+  for (std::size_t i = 0; i < made.span.hosts.size(); ++i) made.clusters.push_back(fmt::format("{}", i + 1));
+  made.path = std::move(name);
   return made;
 }
 
 Knowledge knowledge_of(TunerMode mode, const TunerFile* file, std::size_t nodes) {
   if (mode == TunerMode::kOff) return {{}, "TOMBOLO_TUNER=off"};
-  if (file == nullptr) return {{}, "there is no cluster file (TOMBOLO_CLUSTER)"};
+  if (file == nullptr) return {{}, "neither TOMBOLO_CLUSTER nor TOMBOLO_TUNER_LINK says over what"};
   if (std::string why = why_unknown(mode, *file, nodes); !why.empty()) return {{}, std::move(why)};
   return {file->span,
           fmt::format("{} nodes span the {} clusters of {}", nodes, file->clusters.size(), file->path)};

@@ -35,6 +35,7 @@ struct Span {
   HostLink between;        ///< the slowest between hosts of two clusters
   /// What all hosts of one cluster attain together towards another; 0 = no limit is known.
   double shared_bytes_per_second = 0;
+  int nics = 1;  ///< by which every host reaches other clusters, at least
 };
 
 /// What is known of one communicator.
@@ -51,9 +52,13 @@ struct TunerFile {
   Span span;
   std::string lacking;  ///< the rate between clusters that the file does not say; empty where it says all
 
+  /// Builds that choose by other rules give other numbers for the same bytes.
   static std::uint64_t hash_of(std::string_view bytes) noexcept;
   /// Throws as ClusterFile::parse() does.
   static TunerFile parse(std::string path, std::string_view bytes);
+  /// The same of what TOMBOLO_TUNER_LINK says in a line: "hosts=2+4 rate=10gbit rtt=20ms", and possibly
+  /// "shared=25gbit" and "nics=2". `name` stands for the path. Throws kInvalidUsage naming what is wrong.
+  static TunerFile parse_link(std::string name, std::string_view text);
 };
 
 /// `file` may be null. In mode kAuto a communicator is known to span clusters only if it has more nodes than

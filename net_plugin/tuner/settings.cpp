@@ -60,7 +60,9 @@ std::unique_ptr<TunerSettings> read_settings(const Log& log) {
   auto settings = std::make_unique<TunerSettings>();
   guarded(log, "tuner init", [&] {
     const TunerMode mode = mode_from_environment();
-    if (const std::string path = topology::kClusterParameter.text(); !path.empty())
+    if (const std::string link = kTunerLinkParameter.text(); !link.empty())
+      settings->file = TunerFile::parse_link(std::string(kTunerLinkParameter.name), link);
+    else if (const std::string path = topology::kClusterParameter.text(); !path.empty())
       settings->file = TunerFile::parse(path, read_bytes(path));
     settings->mode = mode;
   });
@@ -70,7 +72,8 @@ std::unique_ptr<TunerSettings> read_settings(const Log& log) {
 
 /// What a rank's tuner goes by, in the words of an error.
 std::string words_of(const TunerMark& mark, const std::string& file) {
-  if (mark.mode == TunerMode::kOff) return "no tuner (TOMBOLO_TUNER=off, or no TOMBOLO_CLUSTER)";
+  if (mark.mode == TunerMode::kOff)
+    return "no tuner (TOMBOLO_TUNER=off, or neither TOMBOLO_CLUSTER nor TOMBOLO_TUNER_LINK)";
   return fmt::format("{}{:02x} and TOMBOLO_TUNER={}", file, mark.hash, mode_name(mark.mode));
 }
 
@@ -101,8 +104,8 @@ void check_tuners_alike(const TunerSettings& own, const TunerMark& peer) {
   fail(Cause::kInvalidUsage,
        "this rank's tuner and the peer's would choose different algorithms, and NCCL would wait for ever: "
        "this "
-       "rank has {}; the peer has {}. Give all ranks the same cluster file (TOMBOLO_CLUSTER) and "
-       "TOMBOLO_TUNER; "
+       "rank has {}; the peer has {}. Give all ranks the same build, cluster file (TOMBOLO_CLUSTER), "
+       "TOMBOLO_TUNER_LINK and TOMBOLO_TUNER; "
        "`tombolo doctor --nccl` under the launcher compares them",
        words_of(mine, file), words_of(peer, "a cluster file whose content ends in "));
 }

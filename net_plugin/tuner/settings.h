@@ -34,9 +34,9 @@ struct TunerSettings {
   std::string describe() const;
 };
 
-/// Reads TOMBOLO_TUNER, TOMBOLO_TUNER_LOG and the cluster file at the first call, once in a process, so that
-/// a file which is rewritten while the job runs does not part communicators made before from ones made
-/// after. What is wrong with them is logged, and leaves the tuner off.
+/// Reads TOMBOLO_TUNER, TOMBOLO_TUNER_LOG, and TOMBOLO_TUNER_LINK or the cluster file, at the first call,
+/// once in a process, so that a file which is rewritten while the job runs does not part communicators made
+/// before from ones made after. What is wrong with them is logged, and leaves the tuner off.
 TunerSettings& tuner_settings_of_process(const Log& log);
 
 /// Throws kInvalidUsage where the tuner of this rank or of the peer chooses, and they go by different files

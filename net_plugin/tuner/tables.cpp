@@ -24,10 +24,10 @@ abi::ncclResult_t get_coll_info(void* context, abi::ncclFunc_t function, std::si
   return tuner_entry::get_choice(context, function, bytes, operations, algorithm, protocol);
 }
 abi::ncclResult_t get_coll_info(void* context, abi::ncclFunc_t function, std::size_t bytes, int operations,
-                                float** costs, int algorithms, int protocols, int*) {
+                                float** costs, int algorithms, int protocols, int* channels) {
   // NCCL passes a block of floats as if it were an array of rows.
   const CostTable table{reinterpret_cast<float*>(costs), algorithms, protocols};
-  return tuner_entry::get_costs(context, function, bytes, operations, table);
+  return tuner_entry::get_costs(context, function, bytes, operations, table, channels);
 }
 abi::ncclResult_t get_coll_info(void* context, abi::ncclFunc_t function, std::size_t bytes, int operations,
                                 float** costs, int algorithms, int protocols, int, int* channels) {

@@ -23,6 +23,9 @@ std::optional<Collective> collective_of(abi::ncclFunc_t function) {
   return static_cast<Collective>(number);
 }
 
+/// NCCL gives no channel less.
+constexpr std::size_t kLeastTraffic = 32 * 1024;
+
 bool available(float cost) {
   return cost >= 0;
 }
@@ -54,9 +57,9 @@ Tuner::Tuner(const Knowledge& knowledge, std::size_t ranks, std::size_t nodes, C
   if (knowledge.span) model_ = std::make_unique<const CostModel>(*knowledge.span, ranks, nodes);
 }
 
-void Tuner::tune(abi::ncclFunc_t function, std::size_t bytes, int operations, CostTable table) const {
+bool Tuner::tune(abi::ncclFunc_t function, std::size_t bytes, int operations, CostTable table) const {
   const auto collective = collective_of(function);
-  if (!model_ || !collective || table.costs == nullptr) return;
+  if (!model_ || !collective || table.costs == nullptr) return false;
   // What NCCL can use and the model knows.
   const auto cost = [&](int algorithm, int protocol) -> std::optional<double> {
     if (!available(table.at(algorithm, protocol))) return std::nullopt;
@@ -72,12 +75,37 @@ void Tuner::tune(abi::ncclFunc_t function, std::size_t bytes, int operations, Co
   };
   bool any = false;
   for_each([&](int algorithm, int protocol) { any |= cost(algorithm, protocol).has_value(); });
-  if (!any) return;
+  if (!any) return false;
   for_each([&](int algorithm, int protocol) {
     const auto seconds = cost(algorithm, protocol);
     table.at(algorithm, protocol) = seconds ? microseconds(*seconds) : abi::NCCL_ALGO_PROTO_IGNORE;
   });
   if (choices_) show(*collective, bytes, operations, table);
+  return true;
+}
+
+int Tuner::channels(abi::ncclFunc_t function, std::size_t bytes) const {
+  const auto collective = collective_of(function);
+  if (!model_ || !collective) return 0;
+  if (*collective == Collective::kBroadcast || *collective == Collective::kAllGather) return 0;
+  const std::size_t filling = static_cast<std::size_t>(model_->filling_channels().all);
+  const int taken = static_cast<int>(std::clamp(bytes / kLeastTraffic, std::size_t{1}, filling));
+  if (choices_) show_channels(taken);
+  return taken;
+}
+
+void Tuner::show_channels(int channels) const {
+  {
+    std::lock_guard guard(shown_lock_);
+    if (!shown_channels_.insert(channels).second) return;
+  }
+  const FillingChannels& filling = model_->filling_channels();
+  choices_->info(
+      "tuner: {} ranks on {} nodes, {} channel{} of the {} that fill the link between clusters: "
+      "{} for what it carries in a round trip, {} for its rate, {} for a host's NICs, 2 at least; "
+      "one for each {}",
+      ranks_, nodes_, channels, channels == 1 ? "" : "s", filling.all, filling.round_trip, filling.rate,
+      filling.nics, format_size(kLeastTraffic));
 }
 
 Choice Tuner::choose(abi::ncclFunc_t function, std::size_t bytes, int operations) const {

@@ -47,8 +47,13 @@ class Tuner {
 
   /// Gives ring and tree the model's costs and makes all other algorithms unavailable, since nothing here
   /// says how they would compare. An unavailable entry stays so. A table without an available ring or tree is
-  /// left as it is, for instance where NCCL_ALGO asks for another algorithm.
-  void tune(abi::ncclFunc_t function, std::size_t bytes, int operations, CostTable table) const;
+  /// left as it is, for instance where NCCL_ALGO asks for another algorithm: false then.
+  bool tune(abi::ncclFunc_t function, std::size_t bytes, int operations, CostTable table) const;
+
+  /// The number of channels for v3 and later: as many as fill the link between clusters, and no more than one
+  /// for each 32 KiB of a small message; 0 leaves it to NCCL. Broadcast and all-gather are left to it: from
+  /// 2.29 on NCCL asks for these also where it takes the answer unbounded by the channels that there are.
+  int channels(abi::ncclFunc_t function, std::size_t bytes) const;
 
   /// For v2, which shows no table: the cheapest of what every communicator has. LL128 depends on the GPUs, so
   /// it is not among them.
@@ -60,6 +65,7 @@ class Tuner {
   bool active() const noexcept { return model_ != nullptr; }
 
  private:
+  void show_channels(int channels) const;
   void show_chunk(int channels, std::size_t own, std::size_t filling) const;
   void show(Collective collective, std::size_t bytes, int operations, const CostTable& table) const;
 
@@ -68,6 +74,7 @@ class Tuner {
   ChoiceSink choices_;
   mutable std::mutex shown_lock_;
   mutable std::set<std::tuple<Collective, int, int, int>> shown_;  // and class of size, algorithm, protocol
+  mutable std::set<int> shown_channels_;
   mutable std::set<std::pair<int, int>> shown_chunks_;  // number of channels, class of NCCL's own size
 };
 

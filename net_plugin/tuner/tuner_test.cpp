@@ -202,8 +202,8 @@ std::uint64_t digest(unsigned seed, unsigned noise_seed, ChoiceSink sink) {
       const Choice choice = tuner.choose(function, bytes, operations);
       if (usable && function == abi::ncclFuncAllReduce)
         answers.append(reinterpret_cast<const char*>(table.costs.data()), table.costs.size() * sizeof(float));
-      answers +=
-          fmt::format("{}/{}/{};", choice.algorithm, choice.protocol, tuner.chunk_size(channels, 65536));
+      answers += fmt::format("{}/{}/{}/{};", choice.algorithm, choice.protocol,
+                             tuner.chunk_size(channels, 65536), tuner.channels(function, bytes));
     }
   }
   return fnv1a<std::uint64_t>(answers);
@@ -241,6 +241,32 @@ TEST(Tuner, ALargeChunkStaysAndASmallOneGrows) {
   const Tuner tuner = tuner_of(cluster.text(), 2, 2);
   EXPECT_EQ(tuner.chunk_size(1, 4096), 262144U);
   EXPECT_EQ(tuner.chunk_size(1, std::size_t{1} << 21), std::size_t{1} << 21);
+}
+
+TEST(Tuner, TakesAsManyChannelsAsFillTheLinkAndNoMoreThanTheMessageFeeds) {
+  ClusterJson cluster{.hosts = {1, 1}};
+  cluster.between_rate = 1.25e9;  // 25e6 bytes in a round trip of 20 ms
+  std::vector<std::string> lines;
+  const auto sink = std::make_shared<const Log>(
+      LogLevel::kInfo, [&](LogLevel, std::string_view text) { lines.emplace_back(text); });
+  const Tuner tuner = tuner_of(cluster.text(), 16, 2, sink);
+  for (const auto function : {abi::ncclFuncAllReduce, abi::ncclFuncReduceScatter, abi::ncclFuncReduce}) {
+    EXPECT_EQ(tuner.channels(function, std::size_t{1} << 30), 6);
+    EXPECT_EQ(tuner.channels(function, 100'000), 3);
+    EXPECT_EQ(tuner.channels(function, 8), 1);
+  }
+  ASSERT_EQ(lines.size(), 3U) << "each number once";
+  EXPECT_NE(
+      lines[0].find("16 ranks on 2 nodes, 6 channels of the 6 that fill the link between clusters: 6 for "
+                    "what it carries in a round trip, 2 for its rate, 1 for a host's NICs"),
+      std::string::npos)
+      << lines[0];
+  // NCCL takes the answer unbounded there.
+  EXPECT_EQ(tuner.channels(abi::ncclFuncAllGather, std::size_t{1} << 30), 0);
+  EXPECT_EQ(tuner.channels(abi::ncclFuncBroadcast, std::size_t{1} << 30), 0);
+  EXPECT_EQ(tuner.channels(static_cast<abi::ncclFunc_t>(9), std::size_t{1} << 30), 0);
+  EXPECT_EQ(
+      tuner_of(cluster.text(), 16, 2, nullptr, TunerMode::kOff).channels(abi::ncclFuncAllReduce, 1 << 20), 0);
 }
 
 TEST(Tuner, EachDistinctChoiceIsWrittenOnceWithItsCosts) {

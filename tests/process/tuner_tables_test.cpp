@@ -43,8 +43,8 @@ class Tuner {
       EXPECT_EQ(table_.destroy(context_), abi::ncclSuccess);
     }
   }
-  /// NCCL's costs before and the tuner's after.
-  Costs ask(std::size_t bytes, Costs costs) {
+  /// NCCL's costs before and the tuner's after. It must ask for so many channels; 0: NCCL's own.
+  Costs ask(std::size_t bytes, Costs costs, int wanted_channels = 0) {
     auto** table = reinterpret_cast<float**>(costs.data());
     int channels = 0;
     if constexpr (std::is_same_v<Table, abi::ncclTuner_v3_t>) {
@@ -56,7 +56,7 @@ class Tuner {
                                    0, &channels),
                 abi::ncclSuccess);
     }
-    EXPECT_EQ(channels, 0) << "NCCL's own number stands";
+    EXPECT_EQ(channels, wanted_channels);
     return costs;
   }
   const Table& table() const { return table_; }
@@ -90,11 +90,8 @@ void with_each_table(std::size_t ranks, std::size_t nodes, const Body& body) {
 
 struct Environment : std::map<std::string, std::string> {
   explicit Environment(const std::map<std::string, std::string>& set)
-      : map{{"TOMBOLO_CLUSTER", ""},
-            {"TOMBOLO_TUNER", ""},
-            {"TOMBOLO_TUNER_LOG", ""},
-            {"NCCL_ALGO", ""},
-            {"NCCL_PROTO", ""}} {
+      : map{{"TOMBOLO_CLUSTER", ""},   {"TOMBOLO_TUNER", ""}, {"TOMBOLO_TUNER_LINK", ""},
+            {"TOMBOLO_TUNER_LOG", ""}, {"NCCL_ALGO", ""},     {"NCCL_PROTO", ""}} {
     for (const auto& [name, value] : set) (*this)[name] = value;
   }
 };
@@ -160,7 +157,7 @@ TEST(TunerTables, OfAllVersionsRewriteTheCostsOfASpanningCommunicatorAlike) {
            [] {
              std::vector<Costs> answers;
              with_each_table(32, 4, [&](auto& tuner) {
-               answers.push_back(tuner.ask(1 << 20, uniform(12.5F)));
+               answers.push_back(tuner.ask(1 << 20, uniform(12.5F), 2));
                EXPECT_NE(answers.back(), uniform(12.5F));
                EXPECT_EQ(answers.back(), answers.front());
                EXPECT_EQ(tuner.ask(1 << 20, uniform(-1)), uniform(-1));
@@ -172,12 +169,32 @@ TEST(TunerTables, OfAllVersionsRewriteTheCostsOfASpanningCommunicatorAlike) {
              EXPECT_NE(log_text.find("chooses the algorithms of 32 ranks"), std::string::npos) << log_text;
            });
   const std::string written = folder.read("choices");
-  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 5)
-      << written << "four tables' costs, and a chunk";
+  EXPECT_EQ(std::count(written.begin(), written.end(), '\n'), 9)
+      << written << "four tables' costs and channels, and a chunk";
   EXPECT_NE(written.find("32 ranks on 4 nodes, all-reduce of 1 MiB"), std::string::npos) << written;
   EXPECT_NE(written.find("32 ranks on 4 nodes, chunks of 1 channel: 320 KiB of NCCL's 4 KiB"),
             std::string::npos)
       << written;
+}
+
+TEST(TunerTables, ALineMayTakeThePlaceOfTheClusterFile) {
+  TemporaryFolder folder;
+  folder.write("cluster.json", ClusterJson{.hosts = {4}}.text());
+  // The line counts where both are there.
+  in_child(Environment({{"TOMBOLO_CLUSTER", folder.file("cluster.json")},
+                        {"TOMBOLO_TUNER_LINK", "hosts=2+2 rate=10gbit rtt=20ms"}}),
+           [] {
+             with_each_table(32, 4, [](auto& tuner) {
+               EXPECT_NE(tuner.ask(1 << 20, uniform(12.5F), 6), uniform(12.5F));
+               tuner.ask(8, uniform(12.5F), 1);
+             });
+             EXPECT_NE(log_text.find("4 nodes span the 2 clusters of TOMBOLO_TUNER_LINK"), std::string::npos)
+                 << log_text;
+           });
+  in_child(Environment({{"TOMBOLO_TUNER_LINK", std::string("hosts=2+2 rate=10gbit")}}), [] {
+    expect_inert(32, 4);
+    EXPECT_NE(log_text.find("lacks rtt=20ms"), std::string::npos) << log_text;
+  });
 }
 
 TEST(TunerTables, V2ChoosesUnlessTheUserDid) {

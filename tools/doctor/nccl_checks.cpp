@@ -301,7 +301,8 @@ NcclAgreement nccl_agreement(const NcclFacts& facts) {
     for (std::string_view alike :
          {"NCCL_NET", "NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
           "NCCL_P2P_NET_CHUNKSIZE", "NCCL_NCHANNELS_PER_NET_PEER", "NCCL_CROSS_NIC", "NCCL_TUNER_PLUGIN",
-          "TOMBOLO_NET_NAME", "TOMBOLO_TRANSPORTS", "TOMBOLO_REQUIRE", "TOMBOLO_NET_DEVICES"}) {
+          "TOMBOLO_NET_NAME", "TOMBOLO_TRANSPORTS", "TOMBOLO_REQUIRE", "TOMBOLO_NET_DEVICES", "TOMBOLO_TUNER",
+          "TOMBOLO_TUNER_LINK"}) {
       if (name == alike) values[name] = variable.value;
     }
   }

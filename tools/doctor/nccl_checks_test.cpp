@@ -239,7 +239,15 @@ TEST_F(NcclChecks, TheClusterFilesBytesAreShownForComparison) {
   set("TOMBOLO_CLUSTER", "/c.json");
   EXPECT_EQ(nccl_agreement(facts_).at("the cluster file"), "/c.json cannot be read");
   facts_.cluster = "123456789";
-  expect("cluster file's bytes", Status::kOk, "9 bytes, content 06d5573923c6cdfc");
+  expect("cluster file's bytes", Status::kOk, "9 bytes, content 4639de7d7ec5b239");
+}
+
+TEST_F(NcclChecks, WhatRanksMustSetAlikeIsCompared) {
+  for (const char* name : {"NCCL_ALGO", "NCCL_TUNER_PLUGIN", "TOMBOLO_TUNER", "TOMBOLO_TUNER_LINK"}) {
+    EXPECT_FALSE(nccl_agreement(facts_).contains(name)) << name;
+    set(name, "a value");
+    EXPECT_EQ(nccl_agreement(facts_).at(name), "a value");
+  }
 }
 
 TEST(NcclAgreement, RanksThatDifferAreNamedWithTheirValues) {

@@ -36,6 +36,7 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   all.events.clear();
   all.contexts.clear();
   all.options = options;
+  all.process = ::getpid();
   all.random.seed(options.seed);
   all.initialised = all.making_forbidden = all.program_waits = false;
   all.failure = 0;

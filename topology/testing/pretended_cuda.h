@@ -44,7 +44,7 @@ struct PretendedCudaHoldings {
 /// non-blocking streams of the GPU whose memory it is, between that and pinned memory alone; memory that
 /// belongs to the primary context is copied in that; while the program's own calls wait, none is made in the
 /// primary context; pinned memory, streams and events are not made while `forbid_making` is on; nothing is
-/// freed that a queued copy touches.
+/// freed that a queued copy touches; no call is made in a child of the process that uses the driver.
 class PretendedCuda {
  public:
   static PretendedCuda& instance();

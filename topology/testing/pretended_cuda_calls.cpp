@@ -80,6 +80,7 @@ int cuCtxCreate_v2(void** context, unsigned flags, int device) {
 int cuCtxDestroy_v2(void* context) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
+  if (all.in_child("cuCtxDestroy")) return kNotInitialized;
   const auto is_it = [&](const auto& one) { return one.get() == context && !one->is_primary; };
   if (std::ranges::none_of(all.contexts, is_it))
     return all.breach(kInvalidContext, "a context was destroyed that was not made");
@@ -93,6 +94,7 @@ int cuCtxDestroy_v2(void* context) {
 int cuDevicePrimaryCtxRelease_v2(int device) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
+  if (all.in_child("cuDevicePrimaryCtxRelease")) return kNotInitialized;
   for (const auto& one : all.contexts)
     if (one->gpu == device && one->is_primary && one->retained-- > 0) return kDone;
   return all.breach(kInvalidContext, "a context was released that was not retained");
@@ -185,6 +187,7 @@ int cuEventRecord(void* event, void* stream) {
 int cuEventQuery(void* event) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
+  if (all.in_child("cuEventQuery")) return kNotInitialized;
   if (this_thread.capture_mode != kRelaxed)
     return all.breach(kCaptureUnsafe,
                       "cuEventQuery breaks a capture in another thread: the mode is not relaxed");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -67,6 +68,7 @@ struct Driver {
   std::mutex lock;
   PretendedCudaOptions options;
   std::mt19937_64 random{1};
+  pid_t process = ::getpid();
   bool initialised = false, making_forbidden = false, program_waits = false;
   int failure = 0, allocations_retained = 0;
   std::uint64_t copies = 0, questions = 0, flushes = 0;
@@ -87,6 +89,12 @@ struct Driver {
     breaches.push_back(std::move(text));
     return result;
   }
+  /// Whether this process is a child of the one that uses the driver, and a breach if so.
+  bool in_child(const char* function) {
+    if (::getpid() == process) return false;
+    breaches.push_back(std::string(function) + " in a forked child, where CUDA does not work");
+    return true;
+  }
   /// The thread's context, or null and a breach.
   const Context* checked(const char* function) {
     const auto refused = [&](const char* why) {
@@ -94,6 +102,7 @@ struct Driver {
       return nullptr;
     };
     if (!initialised) return refused(" before cuInit");
+    if (in_child(function)) return nullptr;
     if (this_thread.capture_mode != kRelaxed)
       return refused(" breaks a capture in another thread: the mode is not relaxed");
     if (this_thread.contexts.empty()) return refused(" without a context");

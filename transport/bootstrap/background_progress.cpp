@@ -11,13 +11,12 @@ namespace tombolo::transport::bootstrap {
 
 BackgroundProgress::~BackgroundProgress() {
   end();
+  if (generation_ == fork_generation()) return;
+  [[maybe_unused]] auto* const stays = threads_.release();
 }
 
 void BackgroundProgress::end() noexcept {
-  if (generation_ != fork_generation()) {
-    if (thread_.joinable()) thread_.detach();
-    return;
-  }
+  if (generation_ != fork_generation()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -75,15 +76,23 @@ class BackgroundProgress {
   const Clock* clock_;
   Drive drive_;
   unsigned generation_ = fork_generation();  // a forked child has no such thread
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  /// The thread, and what it waits with. Those of a forked child's copy stay, since there is no such thread:
+  /// their end would wait for it.
+  struct Threads {
+    std::mutex mutex;
+    std::condition_variable changed, returned;
+    std::thread thread;
+  };
+  std::unique_ptr<Threads> threads_ = std::make_unique<Threads>();
+  std::mutex& mutex_ = threads_->mutex;
+  std::condition_variable& changed_ = threads_->changed;
   std::map<std::uint64_t, Entry> entries_;  // by age
   std::uint64_t next_key_ = 0;
-  const Progressable* called_ = nullptr;  // without the lock
-  std::condition_variable returned_;      // from such a call
+  const Progressable* called_ = nullptr;                    // without the lock
+  std::condition_variable& returned_ = threads_->returned;  // from such a call
   bool stop_ = false;
   bool woken_ = false;  // a round is to begin at once
-  std::thread thread_;
+  std::thread& thread_ = threads_->thread;
 };
 
 }  // namespace tombolo::transport::bootstrap

@@ -47,7 +47,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::vector<PairOfNics> nic_pairs() const override;
   void peer_says_failed(std::uint64_t pairs) noexcept override;
   void let_gpu_memory_move() noexcept override { gpu_memory_moves_ = true; }
-  void fence(const Take& early, const Take& unsure) noexcept override;
+  std::optional<Error> fence(const Take& early, const Take& unsure) noexcept override;
 
   bool peer_ended() noexcept override { return closing() || error_.has_value(); }
 

@@ -53,15 +53,23 @@ void RdmaConnection::peer_says_failed(std::uint64_t pairs) noexcept {
   failed_pairs_ |= std::bitset<Goodbye::kMostPairs>(pairs);
 }
 
-void RdmaConnection::fence(const Take& early, const Take& /*unsure*/) noexcept {
-  if (fence_ != Fence::kOpen) return;
+std::optional<Error> RdmaConnection::fence(const Take& early, const Take& /*unsure*/) noexcept {
+  std::optional<Error> missing;
+  if (fence_ != Fence::kOpen) return missing;
   leave_path(Cause::kAborted, "its messages go on over another way");
+  // The connection's own error is that of its way.
+  const auto noting = [&](const auto& work) noexcept {
+    transport::guarded(work, [&](Cause cause, std::string_view what) noexcept {
+      if (!missing)
+        missing = texts_.error(cause, {description_, ": what its NICs had received cannot be taken: ", what});
+    });
+  };
   fence_ = Fence::kDraining;
-  guarded([&] { drain(); });
+  noting([&] { drain(); });
   fence_ = Fence::kFenced;
   end_payload();
   agreed_.nic_pairs[0]->destroy(control());
-  guarded([&] {
+  noting([&] {
     // In order: the slots of those without a receive follow one another.
     for (std::uint64_t sequence = incoming_.posted(); sequence < incoming_.posted() + kEagerSlots;
          ++sequence) {
@@ -71,10 +79,13 @@ void RdmaConnection::fence(const Take& early, const Take& /*unsure*/) noexcept {
       early(sequence, std::span(slot).subspan(kHeaderBytes, static_cast<std::size_t>(held.size)));
     }
   });
+  return missing;
 }
 
 /// Stops the queue pairs, and takes all completions up to the first flushed receive of each: those before it
-/// are all that its NIC has received. Time is the machine's own here, since the NIC goes by no other.
+/// are all that its NIC has received. Time is the machine's own here, since the NIC goes by no other. Throws
+/// where completions cannot be had: one that is gone and says nothing is no such error, since its peer tells
+/// of what it acknowledged and did not deliver.
 void RdmaConnection::drain() {
   std::array<bool, kMostQueuePairs> flushed{};
   std::size_t left = 0;
@@ -97,7 +108,8 @@ void RdmaConnection::drain() {
       std::array<ibv_wc, kDrainBatch> completions;
       const int count = ibv_poll_cq(nic_pair->queue(), kDrainBatch, completions.data());
       for (int i = 0; i < count; ++i) take(completions[static_cast<std::size_t>(i)]);
-      if (count < 0) return;
+      if (count < 0)
+        fail(Cause::kSystem, "RDMA device {} refuses to tell its completions", nic_pair->device().name());
     }
   }
 }

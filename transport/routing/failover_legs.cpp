@@ -209,9 +209,9 @@ void FailoverConnection::drop_leg() noexcept {
     };
   };
   Resumable* way = leg_->resumable();
-  if (way != nullptr && (state_ == FailoverState::kMoving || way->path_failed())) {
-    way->fence(note_in(early), note_in(unsure));
-  }
+  std::optional<Error> missing;
+  if (way != nullptr && (state_ == FailoverState::kMoving || way->path_failed()))
+    missing = way->fence(note_in(early), note_in(unsure));
   collect(sends_);
   collect(receives_);
   collect_kept();
@@ -244,6 +244,7 @@ void FailoverConnection::drop_leg() noexcept {
   memories_.use(nullptr);
   record_sent_ = record_received_ = nullptr;
   leg_.reset();
+  if (missing) give_up(missing->cause(), missing->what());
   if (!kept_all) give_up(Cause::kSystem, "there is no memory for what had come over the way that was left");
 }
 

@@ -49,6 +49,7 @@ std::unique_ptr<Memory> FailoverMemories::keep(std::unique_ptr<FailoverMemory> m
 }
 
 void FailoverMemories::remove(FailoverMemory& memory) noexcept {
+  if (generation_ != fork_generation()) return;
   const std::lock_guard guard(lock_);
   all_.erase(&memory);
   memory.leave_leg();

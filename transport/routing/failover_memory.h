@@ -10,6 +10,7 @@
 
 #include "transport/descriptor.h"
 #include "transport/gpu_staging.h"
+#include "transport/kernel.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport {
@@ -17,7 +18,8 @@ namespace tombolo::transport {
 class FailoverMemory;
 
 /// The leg that registers, and the memory that was registered. One thread uses the leg; any thread may
-/// register and deregister.
+/// register and deregister. A forked child's copy takes no lock as its memory ends, since a thread that is
+/// not there may hold it.
 class FailoverMemories {
  public:
   /// As Connection::register_memory().
@@ -42,6 +44,7 @@ class FailoverMemories {
   std::unique_ptr<Memory> keep(std::unique_ptr<FailoverMemory> memory);
   void prepare(std::span<std::byte> range);
 
+  const unsigned generation_ = fork_generation();
   std::mutex lock_;
   Connection* leg_ = nullptr;
   GpuStaging* staging_ = nullptr;

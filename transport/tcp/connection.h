@@ -99,7 +99,7 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   }
   std::vector<PairOfNics> nic_pairs() const override { return {}; }
   void peer_says_failed(std::uint64_t /*pairs*/) noexcept override {}
-  void fence(const Take& early, const Take& unsure) noexcept override;
+  std::optional<Error> fence(const Take& early, const Take& unsure) noexcept override;
 
  private:
   bool advance() noexcept;

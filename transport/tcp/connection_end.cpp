@@ -100,11 +100,17 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
 }
 
 /// A chunk goes into a receive only, so that none has come early.
-void TcpConnection::fence(const Take& /*early*/, const Take& unsure) noexcept {
+std::optional<Error> TcpConnection::fence(const Take& /*early*/, const Take& unsure) noexcept {
   const Turns::Turn turn(turns_);
-  if (!shutdown_.leave_for_another()) return;
+  std::optional<Error> missing;
+  if (!shutdown_.leave_for_another()) return missing;
   fail_with(Cause::kAborted, "its messages go on over another way", GoodbyeReason::kPathFailed, {});
-  guarded([&] { sender_.for_each_in_doubt(unsure); });
+  transport::guarded(
+      [&] { sender_.for_each_in_doubt(unsure); },
+      [&](Cause cause, std::string_view what) noexcept {
+        missing = texts_.error(cause, {description_, ": what may not have arrived cannot be taken: ", what});
+      });
+  return missing;
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {

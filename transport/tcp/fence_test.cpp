@@ -19,10 +19,11 @@ class Fence : public testing::Test {
   using Messages = std::vector<std::pair<std::uint64_t, std::vector<std::byte>>>;
   static Messages left_behind_by(Connection& one) {
     Messages unsure;
-    one.resumable()->fence([](auto...) { ADD_FAILURE() << "no message comes before its receive"; },
-                           [&](std::uint64_t sequence, std::span<const std::byte> bytes) {
-                             unsure.emplace_back(sequence, std::vector(bytes.begin(), bytes.end()));
-                           });
+    EXPECT_FALSE(
+        one.resumable()->fence([](auto...) { ADD_FAILURE() << "no message comes before its receive"; },
+                               [&](std::uint64_t sequence, std::span<const std::byte> bytes) {
+                                 unsure.emplace_back(sequence, std::vector(bytes.begin(), bytes.end()));
+                               }));
     return unsure;
   }
 
@@ -56,6 +57,17 @@ TEST_F(Fence, HandsOverWhatCountsAsSentAndIsNotAcknowledged) {
   EXPECT_EQ(left().test(waits, bytes), Outcome::kFailed) << "its owner has the buffer";
   EXPECT_TRUE(left_behind_by(left()).empty()) << "only once";
   EXPECT_TRUE(left().resumable()->path_failed());
+}
+
+TEST_F(Fence, SaysWhyWhatMayNotHaveArrivedCannotBeTaken) {
+  const std::vector<std::byte> message(100);
+  std::size_t bytes = 0;
+  ASSERT_EQ(test::finish(left(), left().post_send(message), bytes, &right()), Outcome::kDone);
+  const auto missing = left().resumable()->fence([](auto...) {}, [](auto...) { throw std::bad_alloc(); });
+  ASSERT_TRUE(missing);
+  EXPECT_EQ(missing->cause(), Cause::kSystem);
+  test::expect_in(missing->what(), "what may not have arrived cannot be taken: std::bad_alloc");
+  EXPECT_NE(test::why_failed(left()), missing->what()) << "that is why the way was left";
 }
 
 TEST_F(Fence, TheOtherEndLearnsThatItWasLeftAndNotClosed) {

@@ -72,6 +72,23 @@ TEST_P(ForkedCopies, AChildThatEndsThemLeavesTheConnectionsAlone) {
   send_one(*pair.second, *pair.first);
 }
 
+TEST_P(ForkedCopies, AChildThatEndsTheLastOfThemWaitsForNoThreadOfItsParent) {
+  Pair pair = connect_routers(options_for(GetParam(), "left"), options_for(GetParam(), "right"));
+  ASSERT_TRUE(pair.first && pair.second);
+  send_one(*pair.first, *pair.second);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    pair = {};
+    _exit(0);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  send_one(*pair.first, *pair.second);
+}
+
 // Its exit handlers and the destructors of static objects find what the process had: they must neither say
 // goodbye on the parent's streams nor wait for threads that the child does not have.
 TEST_P(ForkedCopies, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
