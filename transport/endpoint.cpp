@@ -23,7 +23,6 @@ constexpr std::uint8_t kVersion = 4;
 constexpr std::uint8_t kFull = 0, kCompact = 1;
 constexpr std::uint8_t kKindMask = 0x0f, kIpv6Bit = 0x10, kEmulatedBit = 0x20, kRdmaBit = 0x40,
                        kStandbyBit = 0x80;
-constexpr std::size_t kMostOffers = 64;
 constexpr std::uint64_t kMegabit = 1'000'000;
 
 /// The address in network order: 4 or 16 bytes.

@@ -19,6 +19,8 @@ enum class Carrier : std::uint8_t { kTcp = 0, kShm = 1, kRdma = 2, kUcx = 3 };
 inline constexpr std::string_view kCarrierNames[] = {"tcp", "shm", "rdma", "ucx"};
 /// Endpoint::carriers has a bit for each.
 inline constexpr std::size_t kMostCarriers = 8;
+/// Of an endpoint, at most: more are not encoded, and refused where they are decoded.
+inline constexpr std::size_t kMostOffers = 64;
 
 /// A carrier's name; "carrier 4" where this build has none for the value.
 std::string_view carrier_name(Carrier carrier) noexcept;

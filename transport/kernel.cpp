@@ -14,13 +14,16 @@
 #include <atomic>
 #include <cstdint>
 
+#include "transport/not_inherited.h"
+
 namespace tombolo::transport {
 namespace {
 
 std::atomic<unsigned> generation{0};
 
-/// Which descriptors the kernel has opened for this room. A fork's child may call only what is safe in a
-/// signal handler, and so it is a fixed table. Descriptors beyond it are not remembered.
+/// Which descriptors the kernel has opened for this room, and those that others hold as not_inherited(). A
+/// fork's child may call only what is safe in a signal handler, and so it is a fixed table. Descriptors
+/// beyond it are not remembered.
 class OpenDescriptors {
  public:
   static constexpr std::size_t kMost = std::size_t{1} << 20;  // as Linux' fs.nr_open by default
@@ -189,6 +192,16 @@ constinit Linux the_linux;
 
 unsigned fork_generation() noexcept {
   return generation.load(std::memory_order_relaxed);
+}
+
+int detail::forget_descriptor(int descriptor) noexcept {
+  open_descriptors.remove(descriptor);
+  return 0;
+}
+
+NotInherited not_inherited(int descriptor) noexcept {
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return NotInherited(open_descriptors.add(descriptor));
 }
 
 constinit Kernel* detail::current_kernel = &the_linux;

@@ -81,9 +81,9 @@ extern Kernel* current_kernel;
 
 /// How many times this process's memory was forked since the program began: an object that remembers the
 /// number can tell whether it is a forked child's copy. In a child every descriptor that the real kernel()
-/// had opened, but for shared memory, is dead: its number still belongs to its owner, but refers to
-/// /dev/null. So the parent's connections end with the parent, whatever its children do, and no child can
-/// speak on them.
+/// had opened, but for shared memory, and every one that is not_inherited(), is dead: its number still
+/// belongs to its owner, but refers to /dev/null. So the parent's connections end with the parent, whatever
+/// its children do, and no child can speak on them.
 unsigned fork_generation() noexcept;
 
 /// The kernel that this process uses.

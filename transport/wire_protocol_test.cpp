@@ -20,7 +20,9 @@
 #include "transport/routing/failover_record.h"
 #include "transport/shm/connection.h"
 #include "transport/shm/set_up_message.h"
+#include "transport/sockets/sealed_bytes.h"
 #include "transport/tcp/connection.h"
+#include "transport/tcp/lifecycle/reconnector.h"
 #include "transport/tcp/stream/wire.h"
 #include "transport/ucx/set_up_message.h"
 
@@ -159,6 +161,7 @@ TEST(WireProtocol, LimitsAreAsDocumented) {
       {"Secret::kBytes", Secret::kBytes},
       {"kMostStreams", tcp::kMostStreams},
       {"kMostCarriers", kMostCarriers},
+      {"kMostOffers", kMostOffers},
       {"kLongestMessage", tcp::kLongestMessage},
       {"kLongestChunk", tcp::kLongestChunk},
       {"FailoverRecord::kBytes", FailoverRecord::kBytes},
@@ -180,7 +183,10 @@ TEST(WireProtocol, LimitsAreAsDocumented) {
       {"TcpConnection::kMostPerCall", tcp::TcpConnection::kMostPerCall},
       {"shm::TurnBudget::kMost", shm::TurnBudget::kMost},
       {"ClosingSockets::kMostRead", sockets::ClosingSockets::kMostRead},
+      {"SealedBytes::kHandshakeIn", sockets::SealedBytes::kHandshakeIn},
       {"kHelloTime", seconds(bootstrap::kHelloTime)},
+      {"Dial::kAnswerWithin", seconds(bootstrap::Dial::kAnswerWithin)},
+      {"Reconnector::kHandshake", seconds(tcp::Reconnector::kHandshake)},
       {"kMostPatience", seconds(bootstrap::kMostPatience)},
       {"ProcessHelpers::kLongestRefused", seconds(bootstrap::ProcessHelpers::kLongestRefused)},
       {"LimitedWarning::kFirst", LimitedWarning::kFirst},

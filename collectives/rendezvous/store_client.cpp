@@ -1,9 +1,8 @@
 #include "collectives/rendezvous/store_client.h"
 
-#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <asio/io_context.hpp>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "transport/kernel.h"
 
 namespace tombolo::collectives {
 namespace store {
@@ -30,33 +30,34 @@ constexpr auto kAttemptPatience = std::chrono::seconds(5);
 bool wait_for(int descriptor, short events, Deadline deadline) {
   for (;;) {
     pollfd one{descriptor, events, 0};
-    const int ready = ::poll(&one, 1, deadline.poll_milliseconds());
+    const int ready = transport::kernel().poll(&one, 1, deadline.poll_milliseconds());
     if (ready > 0) return true;
     if (ready == 0 && deadline.passed()) return false;
     if (ready < 0 && errno != EINTR) fail_errno(errno, "store: poll");
   }
 }
 
-/// Tries to connect once: a connected non-blocking socket, or -1 with the `error`.
-int attempt(const tcp::endpoint& endpoint, Deadline deadline, int& error) {
-  const int descriptor =
-      ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-  if (descriptor < 0) fail_errno(errno, "store: socket");
+/// Tries to connect once: a connected non-blocking socket, or none with the `error`.
+transport::Descriptor attempt(const tcp::endpoint& endpoint, Deadline deadline, int& error) {
+  transport::Kernel& kernel = transport::kernel();
+  transport::Descriptor socket(
+      kernel.socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) fail_errno(errno, "store: socket");
   const int on = 1;
-  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  kernel.setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   error = 0;
-  if (::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) error = errno;
+  if (kernel.connect(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)
+    error = errno;
   if (error == EINPROGRESS) {
     error = ETIMEDOUT;
-    if (wait_for(descriptor, POLLOUT,
+    if (wait_for(socket.get(), POLLOUT,
                  Deadline::after(std::min<Duration>(kAttemptPatience, deadline.remaining())))) {
       socklen_t size = sizeof(error);
-      ::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
+      kernel.getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     }
   }
-  if (error == 0) return descriptor;
-  ::close(descriptor);
-  return -1;
+  if (error != 0) socket.reset();
+  return socket;
 }
 
 }  // namespace
@@ -74,13 +75,13 @@ std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
     bool refused = !found.empty();  // by all addresses
     for (const auto& entry : found) {
       int problem = 0;
-      const int descriptor = attempt(entry.endpoint(), deadline, problem);
+      transport::Descriptor socket = attempt(entry.endpoint(), deadline, problem);
       refused &= problem == ECONNREFUSED;
-      if (descriptor < 0) {
+      if (!socket) {
         why = errno_text(problem);
         continue;
       }
-      std::unique_ptr<Channel> channel(new Channel(descriptor, name));
+      std::unique_ptr<Channel> channel(new Channel(std::move(socket), name));
       try {
         channel->handshake(secret, deadline);
         return channel;
@@ -104,11 +105,13 @@ std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
   }
 }
 
-Channel::~Channel() {
-  ::close(descriptor_);
-}
-
 void Channel::lost(std::string_view why) const {
+  if (generation_ != transport::fork_generation()) {
+    fail(Cause::kInvalidUsage,
+         "{}: this process is a forked child of the one that connected. After fork(), make a communicator of "
+         "the child's own",
+         name_);
+  }
   fail(Cause::kRemote, "{} is gone: {}", name_, why);
 }
 
@@ -147,11 +150,11 @@ void Channel::handshake(const transport::Secret& secret, Deadline deadline) {
 
 void Channel::send(std::span<const std::byte> frame, Deadline deadline) {
   while (!frame.empty()) {
-    const ssize_t sent = ::send(descriptor_, frame.data(), frame.size(), MSG_NOSIGNAL);
+    const ssize_t sent = transport::kernel().send(socket_.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       frame = frame.subspan(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_for(descriptor_, POLLOUT, deadline)) {
+      if (!wait_for(socket_.get(), POLLOUT, deadline)) {
         fail(Cause::kTimeout, "{} took nothing for {}", name_,
              format_seconds(to_seconds(deadline.allowed())));
       }
@@ -164,13 +167,13 @@ void Channel::send(std::span<const std::byte> frame, Deadline deadline) {
 bool Channel::read_until(std::size_t bytes, Deadline deadline) {
   if (buffer_.size() < bytes) buffer_.resize(bytes);
   while (filled_ < bytes) {
-    const ssize_t got = ::recv(descriptor_, buffer_.data() + filled_, bytes - filled_, 0);
+    const ssize_t got = transport::kernel().recv(socket_.get(), buffer_.data() + filled_, bytes - filled_, 0);
     if (got > 0) {
       filled_ += static_cast<std::size_t>(got);
     } else if (got == 0) {
       lost("it closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (deadline.passed() || !wait_for(descriptor_, POLLIN, deadline)) return false;
+      if (deadline.passed() || !wait_for(socket_.get(), POLLIN, deadline)) return false;
     } else if (errno != EINTR) {
       lost(errno_text(errno));
     }

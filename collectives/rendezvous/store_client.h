@@ -9,6 +9,7 @@
 
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/store_protocol.h"
+#include "transport/descriptor.h"
 
 namespace tombolo::collectives::store {
 
@@ -19,27 +20,26 @@ class Channel {
   static std::unique_ptr<Channel> connect(const std::string& address, int port,
                                           const transport::Secret& secret, Deadline deadline,
                                           Store::IfNobodyListens otherwise = Store::IfNobodyListens::kRetry);
-  ~Channel();
-  Channel(const Channel&) = delete;
-  Channel& operator=(const Channel&) = delete;
-
-  /// Throws kTimeout, or kRemote when the store is gone.
+  /// Throws kTimeout, kRemote when the store is gone, or kInvalidUsage in a forked child, which has no part
+  /// in its parent's connection.
   void send(std::span<const std::byte> frame, Deadline deadline);
   /// The next frame, valid until the next call; nothing when the deadline passed first (a part that came is
-  /// kept). Throws kRemote when the server has said that it closes.
+  /// kept). Throws kRemote when the server has said that it closes, and as send() does.
   std::optional<Frame> receive(Deadline deadline);
-  int descriptor() const noexcept { return descriptor_; }
+  int descriptor() const noexcept { return socket_.get(); }
   /// "the store at 127.0.0.1:29400"
   const std::string& name() const noexcept { return name_; }
   bool server_closed() const noexcept { return server_closed_; }
 
  private:
-  Channel(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  Channel(transport::Descriptor socket, std::string name)
+      : socket_(std::move(socket)), name_(std::move(name)) {}
   void handshake(const transport::Secret& secret, Deadline deadline);
   bool read_until(std::size_t bytes, Deadline deadline);
   [[noreturn]] void lost(std::string_view why) const;
 
-  int descriptor_;
+  transport::Descriptor socket_;
+  unsigned generation_ = transport::fork_generation();
   std::string name_;
   bool server_closed_ = false;
   std::vector<std::byte> buffer_;  // what has been read of the current frame

@@ -1,6 +1,6 @@
 // How much the store grants its clients. Without TOMBOLO_SECRET whoever reaches it is a client, so all that a
 // client can make it keep has a limit. The limits leave room for a job of kRanksOfALargeJob.
-// docs/transports.md lists them.
+// docs/wire-protocol.md lists them.
 #pragma once
 
 #include <cstddef>

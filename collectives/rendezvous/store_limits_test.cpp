@@ -236,11 +236,11 @@ std::string grouped(std::size_t number) {
 }
 
 TEST(StoreLimits, AreAsDocumented) {
-  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/transports.md");
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/wire-protocol.md");
   std::vector<std::string> rows;
   bool here = false;
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("## ")) here = line == "## The store";
+    if (line.starts_with("#")) here = line == "### Of the store";
     if (here && line.starts_with("|") && line.find('`') != std::string::npos) rows.push_back(line);
   }
   const auto in_seconds = [](Duration time) { return time / seconds(1); };

@@ -16,6 +16,8 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 #include "collectives/rendezvous/store_contents.h"
+#include "transport/kernel.h"
+#include "transport/not_inherited.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -77,6 +79,7 @@ class Session final : public StoreContents::Client, public std::enable_shared_fr
  public:
   Session(tcp::socket socket, Sessions& sessions)
       : socket_(std::move(socket)),
+        own_(transport::not_inherited(socket_.native_handle())),
         read_timer_(socket_.get_executor()),
         write_timer_(socket_.get_executor()),
         sessions_(sessions) {}
@@ -130,6 +133,7 @@ class Session final : public StoreContents::Client, public std::enable_shared_fr
     read_timer_.cancel();
     write_timer_.cancel();
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    own_.reset();
     socket_.close(ignored);
     sessions_.unauthenticated.remove(self);
     sessions_.all.erase(self);
@@ -220,6 +224,7 @@ class Session final : public StoreContents::Client, public std::enable_shared_fr
   }
 
   tcp::socket socket_;
+  transport::NotInherited own_;  // of the socket
   asio::steady_timer read_timer_, write_timer_;
   Sessions& sessions_;
   std::string peer_;
@@ -247,6 +252,7 @@ struct StoreServer::State {
   StoreContents contents;  // outlives the answers that handlers of `io` hold
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
+  transport::NotInherited own_acceptor;
   asio::steady_timer patience{io};
   asio::steady_timer resting{io};
   LimitedWarning cannot_accept = reminder(), too_many = reminder(), too_many_unauthenticated = reminder(),
@@ -255,6 +261,7 @@ struct StoreServer::State {
   int port = 0;
   std::string own_address;
   std::thread thread;
+  const unsigned generation = transport::fork_generation();
 
   /// Handles connections until finish(). Whatever a client causes ends that client alone.
   void run() noexcept {
@@ -327,9 +334,9 @@ struct StoreServer::State {
     ErrorCode error;
     for (const auto& one : plan.addresses) {
       const tcp::endpoint endpoint(asio::ip::make_address(one), static_cast<std::uint16_t>(wanted));
-      ErrorCode ignored;
-      acceptor.close(ignored);
+      stop_accepting();
       acceptor.open(endpoint.protocol(), error);
+      if (!error) own_acceptor = transport::not_inherited(acceptor.native_handle());
       if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
       if (!error && plan.everywhere && endpoint.address().is_v6())
         acceptor.set_option(asio::ip::v6_only(false), error);
@@ -354,9 +361,14 @@ struct StoreServer::State {
     own_address = plan.everywhere ? "127.0.0.1" : bound.address().to_string();
   }
 
-  void finish() {
+  void stop_accepting() noexcept {
     ErrorCode ignored;
+    own_acceptor.reset();
     acceptor.close(ignored);
+  }
+
+  void finish() {
+    stop_accepting();
     resting.cancel();
     const auto all = sessions.all;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
@@ -402,6 +414,11 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
 }
 
 StoreServer::~StoreServer() {
+  // A forked child has no such thread, and the copy that it has of this is of no use to it.
+  if (state_->generation != transport::fork_generation()) {
+    static_cast<void>(state_.release());
+    return;
+  }
   asio::post(state_->io, [state = state_.get()] { state->finish(); });
   state_->thread.join();
 }

@@ -14,7 +14,6 @@ namespace {
 
 // The pause between two attempts: the peer may just be starting.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
-constexpr Duration kAnswerWithin = std::chrono::seconds(3);
 
 }  // namespace
 

@@ -28,6 +28,9 @@ struct Target {
 
 class Dial {
  public:
+  /// How long the peer may leave a handshake unanswered at first. Twice as long after each time that it did.
+  static constexpr Duration kAnswerWithin = std::chrono::seconds(3);
+
   Dial(std::shared_ptr<const Local> local, std::shared_ptr<const Target> target, Deadline deadline);
 
   enum class State : std::uint8_t {

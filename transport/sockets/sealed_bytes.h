@@ -20,6 +20,8 @@ class SealedBytes {
   static constexpr std::size_t kRecord = 16 * 1024, kOverhead = 256;
   // A call writes as many records as a plain stream's write carries at once.
   static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
+  /// So much of a peer that has proved nothing yet is read by one call.
+  static constexpr std::size_t kHandshakeIn = 16 * 1024;
 
   explicit SealedBytes(int socket);
   SealedBytes(const SealedBytes&) = delete;
@@ -59,8 +61,6 @@ class SealedBytes {
  private:
   // Room that only the last bytes use, so that a goodbye follows whatever is pending.
   static constexpr std::size_t kReserve = 1024;
-  // So much of a peer that has proved nothing yet is read by one call.
-  static constexpr std::size_t kHandshakeIn = 16 * 1024;
 
   int socket_;
   std::unique_ptr<std::byte[]> out_, in_;

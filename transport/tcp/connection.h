@@ -65,8 +65,9 @@ struct SetUpResult {
 
 class TcpConnection final : public HostMemoryConnection, public Resumable, private bootstrap::Progressable {
  public:
-  /// The most bytes that one call moves each way on a stream: about half a millisecond's work on loopback,
-  /// after which the other direction and other connections proceed.
+  /// The most bytes that one pass reads from, or writes to, a stream: about half a millisecond's work on
+  /// loopback, after which the other direction and other connections proceed. A call makes one pass to read,
+  /// and up to three to write, since what it reads and what is due by time may each let it write more.
   static constexpr std::size_t kMostPerCall = std::size_t{2} << 20;
   /// How many streams that the peer has opened one call takes over: one of each, for an honest peer.
   static constexpr unsigned kMostArrivals = kMostStreams;

@@ -1,10 +1,7 @@
 #include "transport/observe/report/server.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <asio/io_context.hpp>
@@ -21,6 +18,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "transport/kernel.h"
+#include "transport/not_inherited.h"
 #include "transport/observe/report/http.h"
 
 namespace tombolo::transport::report {
@@ -55,7 +54,10 @@ struct Scrapes {
 class Scrape : public std::enable_shared_from_this<Scrape> {
  public:
   Scrape(tcp::socket socket, Scrapes& all)
-      : socket_(std::move(socket)), timer_(socket_.get_executor()), all_(all) {
+      : socket_(std::move(socket)),
+        own_(not_inherited(socket_.native_handle())),
+        timer_(socket_.get_executor()),
+        all_(all) {
     ++all_.open;
   }
   ~Scrape() { --all_.open; }
@@ -120,10 +122,12 @@ class Scrape : public std::enable_shared_from_this<Scrape> {
   void close() {
     ErrorCode ignored;
     timer_.cancel();
+    own_.reset();
     socket_.close(ignored);
   }
 
   tcp::socket socket_;
+  NotInherited own_;  // of the socket
   asio::steady_timer timer_;
   Scrapes& all_;
   std::array<char, 1024> part_{};
@@ -131,15 +135,21 @@ class Scrape : public std::enable_shared_from_this<Scrape> {
   std::size_t drained_ = 0;
 };
 
-tcp::acceptor listen_at(asio::io_context& context, const Address& address, const Log& log) {
-  tcp::acceptor acceptor(context);
+struct Listening {
+  tcp::acceptor acceptor;
+  NotInherited own;  // of the acceptor
+};
+
+Listening listen_at(asio::io_context& context, const Address& address, const Log& log) {
+  Listening listening{tcp::acceptor(context), {}};
+  tcp::acceptor& acceptor = listening.acceptor;
   const auto host = asio::ip::make_address(address.host);
   for (std::uint32_t port = address.first_port; port <= address.last_port; ++port) {
     const tcp::endpoint at(host, static_cast<std::uint16_t>(port));
     ErrorCode error;
     acceptor.open(at.protocol(), error);
     if (error) fail_errno(error.value(), "TOMBOLO_METRICS: socket");
-    fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+    listening.own = not_inherited(acceptor.native_handle());
     acceptor.set_option(tcp::acceptor::reuse_address(true), error);
     acceptor.bind(at, error);
     if (!error) acceptor.listen(16, error);
@@ -147,8 +157,9 @@ tcp::acceptor listen_at(asio::io_context& context, const Address& address, const
       log.info("meters are served at http://{}:{}/metrics and /json",
                host.is_v6() ? fmt::format("[{}]", address.host) : address.host,
                acceptor.local_endpoint().port());
-      return acceptor;
+      return listening;
     }
+    listening.own.reset();
     acceptor.close();
     if (error != asio::error::address_in_use || port == address.last_port) {
       const bool in_use = error == asio::error::address_in_use;
@@ -199,15 +210,16 @@ struct Server::State {
   ServerOptions options;
   Scrapes scrapes{options};  // outlives the context, whose handlers hold them
   asio::io_context context{1};
-  std::optional<tcp::acceptor> acceptor;
+  std::optional<Listening> listening;
   asio::steady_timer pause{context}, timer{context};
   std::thread thread;
+  const unsigned generation = fork_generation();
   std::uint16_t port = 0;
   std::string last_trouble;
   Log log = Log::to_stderr(LogLevel::kWarning);
 
   void accept() {
-    acceptor->async_accept([this](ErrorCode error, tcp::socket socket) {
+    listening->acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) {
         // Accepting fails when, say, descriptors have run out. Without a pause that would become a busy loop.
@@ -217,7 +229,6 @@ struct Server::State {
         });
         return;
       }
-      fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
       if (scrapes.open < kMostScrapes) std::make_shared<Scrape>(std::move(socket), scrapes)->start();
       accept();
     });
@@ -247,9 +258,9 @@ Server::Server(ServerOptions options) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.options = std::move(options);
   if (!state.options.listen.empty()) {
-    state.acceptor.emplace(
+    state.listening.emplace(
         listen_at(state.context, parse_address(state.options.listen, "TOMBOLO_METRICS"), state.options.log));
-    state.port = state.acceptor->local_endpoint().port();
+    state.port = state.listening->acceptor.local_endpoint().port();
     state.accept();
   }
   if (!state.options.file.empty()) state.write_later();
@@ -276,6 +287,11 @@ Server::Server(ServerOptions options) : state_(std::make_unique<State>()) {
 }
 
 Server::~Server() {
+  // A forked child has no such thread, and the copy that it has of this is of no use to it.
+  if (state_->generation != fork_generation()) {
+    static_cast<void>(state_.release());
+    return;
+  }
   state_->context.stop();
   state_->thread.join();
 }

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -102,6 +103,37 @@ TEST(MetersServer, TakesTheFirstFreePortOfARangeAndNamesThePortThatIsTaken) {
     Server third(options_at(fmt::format("{}-{}", port, port + 50)));
     EXPECT_GT(third.port(), port);
   }
+}
+
+TEST(MetersServer, EndsThoughAForkedChildLives) {
+  auto server = std::make_unique<Server>(options_at("0"));
+  const std::string port = std::to_string(server->port());
+  Descriptor client = connect_to(server->port());
+  send(client.get(), "GET /met", 8, MSG_NOSIGNAL);
+  EXPECT_TRUE(ask(server->port(), "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  int begun[2], life[2];  // the child lives for as long as the parent holds the writing end of this one
+  ASSERT_EQ(pipe(begun), 0);
+  ASSERT_EQ(pipe(life), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(120);
+    ::close(life[1]);
+    char byte = 0;
+    const bool told = ::write(begun[1], &byte, 1) == 1 && ::read(life[0], &byte, 1) == 0;
+    server.reset();  // as its exit would: it must not wait for the thread, which a child does not have
+    _exit(told ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  ::close(begun[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(begun[0], &byte, 1), 1);
+  server.reset();
+  EXPECT_EQ(read_all(client.get()), "") << "the connection ends with the server";
+  EXPECT_NO_THROW(Server(options_at(port)));
+  for (const int end : {begun[0], life[0], life[1]}) ::close(end);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(MetersServer, WritesItsFileAgainAndAgain) {

@@ -10,9 +10,8 @@ using std::chrono::seconds;
 
 // How long an attempt to open a stream may go unanswered by the peer's kernel before it is given up: this
 // kernel would try again only after 1, 3 and 7 s. The handshake, which the peer's process answers, gets
-// longer. Both times double with each failure.
+// longer (kHandshake). Both times double with each failure.
 constexpr Duration kAttempt = milliseconds(350);
-constexpr Duration kHandshake = seconds(1);
 constexpr unsigned kMostAttemptDoublings = 3;
 // The pause between two attempts to open a broken stream. It grows to at most kSlowestRedial, because all
 // others may wait for what that stream had under way; for a stream that never existed it grows to at most

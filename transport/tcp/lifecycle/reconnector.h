@@ -47,6 +47,9 @@ class Refusals {
 
 class Reconnector {
  public:
+  /// How long an attempt to open a stream again may take, its handshake included, at first.
+  static constexpr Duration kHandshake = std::chrono::seconds(1);
+
   /// A stream whose own pair of NICs is `home`, and whose next attempt gets `next_epoch` or a higher one.
   void add(std::size_t stream, std::size_t home, std::uint32_t next_epoch = 1);
   /// Makes room for so many streams, those that are not added being at home 0.
