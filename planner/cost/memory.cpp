@@ -343,6 +343,17 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   return memory;
 }
 
+std::uint64_t deferred_bytes(const Plan& plan, int replica, int slot) {
+  const HeldMemory* held = held_memory(plan.job);
+  const int stages = plan.pipeline_size(replica), tensor = plan.stage(slot, replica).tensor;
+  if (held == nullptr || tensor == 1) return 0;
+  double tensors = 0;
+  if (stages == 1) tensors = held->deferred_alone;
+  if (stages > 2 && tensor <= held->deferred_tensor) tensors = held->deferred_staged;
+  return static_cast<std::uint64_t>(tensors * plan.job.model.boundary_bytes() *
+                                    plan.pipelines[at(replica)].micro_batch / plan.job.context_parallel);
+}
+
 std::vector<RankMemory> memory_by_rank(const Plan& plan) {
   std::vector<std::vector<std::optional<RankMemory>>> known(plan.pipelines.size());
   // Replicas that are alike hold the same, so only the first of them is counted.

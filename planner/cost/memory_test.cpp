@@ -215,7 +215,12 @@ TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
   Job job = megatron_job();
   const RankMemory counted = memory_of(job, 0);
   auto compute = std::make_shared<ComputeProfiles>();
-  compute->memory = HeldMemory{2, 14, 4, 12, 1e6, "made up"};
+  compute->memory = HeldMemory{.gradient_bytes = 2,
+                               .kept_hidden = 14,
+                               .kept_inner = 4,
+                               .logit_bytes = 12,
+                               .bytes = 1e6,
+                               .source = "made up"};
   job.compute = compute;
   const double tokens = 2048.0 * 4, h = 6144, inner = job.model.inner();
   const auto layer = [&] {
@@ -231,6 +236,34 @@ TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
   // Megatron-LM's logits count 8 bytes, of which 4 are among the activations.
   const double logits = tokens * 51200 / 8;
   EXPECT_NEAR(static_cast<double>(held.buffers) - static_cast<double>(counted.buffers), 1e6 + 4 * logits, 1);
+}
+
+TEST(Memory, DeferredAreWholeActivationsOfWhatWasMeasuredToWait) {
+  Job job = megatron_job();
+  const auto deferred = [&] { return deferred_bytes(plan_of(job), 0, 0); };
+  job.pipeline = 1;
+  EXPECT_EQ(deferred(), 0u) << "nothing was measured";
+  auto compute = std::make_shared<ComputeProfiles>();
+  compute->memory =
+      HeldMemory{.deferred_alone = 49, .deferred_staged = 31, .deferred_tensor = 8, .source = "made up"};
+  job.compute = compute;
+  const std::uint64_t boundary = std::uint64_t{2048} * 4 * 6144 * 2;
+  EXPECT_EQ(deferred(), 49 * boundary) << "however many ranks share a layer";
+  job.tensor = 16;
+  EXPECT_EQ(deferred(), 49 * boundary);
+  job.tensor = 1;
+  EXPECT_EQ(deferred(), 0u) << "nothing is exchanged";
+  job.tensor = 8;
+  job.pipeline = 2;
+  EXPECT_EQ(deferred(), 0u);
+  job.pipeline = 4;
+  EXPECT_EQ(deferred(), 31 * boundary);
+  const std::uint64_t total = memory_of(job, 0).total;
+  compute->memory->deferred_staged = 0;
+  EXPECT_EQ(memory_of(job, 0).total, total) << "no plan needs them";
+  compute->memory->deferred_staged = 31;
+  job.tensor = 16;
+  EXPECT_EQ(deferred(), 0u);
 }
 
 TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
