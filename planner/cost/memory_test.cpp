@@ -394,6 +394,43 @@ TEST(Memory, OfDividedExpertsIsAPartOfTheirsAlone) {
   EXPECT_EQ(part.buffers - whole.buffers, 2 * 2 * boundary / (job.sequence_parallel ? 8 : 1));
 }
 
+TEST(Memory, OfTheFullestRankHoldsMoreOfItsExpertsTokens) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.model.experts = 16;
+  job.model.experts_per_token = 2;
+  job.sequence_parallel = false;
+  job.recompute = Recompute::kNone;
+  job.expert_parallel = job.data = 4;
+  job.global_batch = 4 * 64;
+  const auto layer = [&] { return layer_activation_bytes(job, 1, 1, Mlp::kMixture).until_backward; };
+  const std::uint64_t even = layer(), sent = memory_of(job, 0).buffers;
+  job.model.expert_imbalance = 1.5;
+  const std::uint64_t tokens = 2048, h = 6144, f = 4 * h;
+  EXPECT_EQ(layer() - even, tokens * (f * 2 * 2 + h * 2)) << "half of two experts' insides and copies";
+  EXPECT_EQ(memory_of(job, 0).buffers - sent, 4 * tokens * h * 2) << "half of the two copies that arrive";
+}
+
+TEST(Memory, OfLatentAttentionIsTheCompressedAndWholeHeads) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.model.learned_positions = false;
+  job.recompute = Recompute::kSelective;
+  job.sequence_parallel = true;
+  const auto layer = [&] { return layer_activation_bytes(job, 1, 2).until_backward; };
+  const std::uint64_t usual = layer();
+  const int heads = job.model.heads, head = job.model.head();
+  job.model.head_width = head;
+  job.model.kv_rank = 512;
+  job.model.query_rank = 1536;
+  job.model.rotary_width = 64;
+  job.model.value_width = head;
+  job.model.check();
+  // Queries and keys have 64 values more per head; a token's 2112 compressed values are kept, and all but 64
+  // of them once more behind their norms.
+  EXPECT_EQ(layer() - usual, std::uint64_t{2048} * 2 * (2 * 64 * heads + 2112 + 2048) / 2);
+}
+
 TEST(Memory, OfAMixtureHoldsTheInsideOfItsExpertsAndTheTokensThatTheyGet) {
   Job job = megatron_job();
   job.model.biases = false;
