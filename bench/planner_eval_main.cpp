@@ -67,8 +67,9 @@ int main(int argc, char** argv) try {
   app.add_option("--scale", options.most_ranks, "Time plans for up to so many GPUs: 64, 1024, 8192")
       ->capture_default_str();
   app.add_flag("--details", options.details, "Print every measured run");
-  app.add_option("--markdown", markdown, "Also write the tables to this file");
-  app.add_option("--about", about, "A line for that file: when, where and of which commit it was measured");
+  auto* page = app.add_option("--markdown", markdown, "Also write the tables to this file");
+  app.add_option("--about", about, "A line for that file: when, where and of which commit it was measured")
+      ->needs(page);
   app.add_flag("--json", json, "Print JSON");
   app.add_flag("--check", check, "Exit with 1 where a bound is missed");
   CLI11_PARSE(app, argc, argv);

@@ -97,6 +97,34 @@ GridError error_of(const std::vector<GridRun>& runs, bool fitted) {
   return error;
 }
 
+GridError error_within_groups(const std::vector<GridRun>& runs) {
+  std::map<std::string, std::vector<const GridRun*>> groups;
+  for (const GridRun& run : runs) groups[run.group].push_back(&run);
+  std::vector<GridRun> shifted;
+  for (const auto& [name, group] : groups) {
+    if (group.size() < 2) continue;
+    // The sum of errors is linear between the shifts that make one of the predictions right.
+    std::vector<GridRun> best;
+    double least = 0;
+    for (const GridRun* right : group) {
+      std::vector<GridRun> moved;
+      double sum = 0;
+      for (const GridRun* run : group) {
+        GridRun& one = moved.emplace_back(*run);
+        one.predicted += right->measured - right->predicted;
+        one.fitted = false;
+        sum += std::abs(one.predicted / run->measured - 1);
+      }
+      if (best.empty() || sum < least) {
+        least = sum;
+        best = std::move(moved);
+      }
+    }
+    shifted.insert(shifted.end(), best.begin(), best.end());
+  }
+  return error_of(shifted, false);
+}
+
 std::vector<double> regrets(const std::vector<GridRun>& runs) {
   std::map<std::string, std::vector<const GridRun*>> groups;
   for (const GridRun& run : runs) groups[run.group].push_back(&run);

@@ -56,6 +56,11 @@ GridError error_of(const std::vector<GridRun>& runs, bool fitted);
 /// none.
 std::vector<double> regrets(const std::vector<GridRun>& runs);
 
+/// The error that is left of the runs in groups of at least two where each group's predictions are shifted by
+/// whatever is best for it: what no prediction can get below that is alike for all runs of a group but for a
+/// difference that is predicted.
+GridError error_within_groups(const std::vector<GridRun>& runs);
+
 /// "5.8 % (median 3.4 %) of 335 rows".
 std::string describe(const GridError& error);
 

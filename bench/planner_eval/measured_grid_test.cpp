@@ -58,6 +58,16 @@ TEST(GridRuns, ErrorsAndRegrets) {
   EXPECT_EQ(describe(fitted), "43.3 % (median 20.0 %) of 3 rows");
 }
 
+TEST(GridRuns, ErrorWithinGroupsIsWhatNoShiftOfAGroupTakesAway) {
+  // The runs of the first are all predicted 3 too low; of the second one is right and the others differ by
+  // 10 and 20 from it, of which a shift by 10 leaves least; one alone does not count.
+  const std::vector<GridRun> runs{{10, 7, true, "x"},    {20, 17, false, "x"},  {100, 100, true, "y"},
+                                  {110, 100, true, "y"}, {120, 100, true, "y"}, {1, 2, true, "alone"}};
+  const GridError error = error_within_groups(runs);
+  EXPECT_EQ(error.rows, 5);
+  EXPECT_NEAR(error.mean, (10.0 / 100 + 10.0 / 120) / 5, 1e-12);
+}
+
 TEST(GridRuns, NobodyChoosesWhatIsRefused) {
   std::vector<GridRun> runs{{30, 10, false, "x", true}, {12, 11, false, "x"}, {10, 12, false, "x"}};
   ASSERT_EQ(regrets(runs).size(), 1U);

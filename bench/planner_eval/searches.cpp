@@ -29,13 +29,19 @@ namespace {
 
 using namespace planner;
 
-/// The cluster of examples/fleets/two_halls.json.
-constexpr std::string_view kTwoHalls = R"({"tombolo_fleet": 1, "clusters": [
-  {"name": "north", "hosts": 64, "devices": {"name": "H100", "count": 8},
-   "nics": [{"name": "ConnectX-7 NDR", "count": 8, "kind": "infiniband"}, {"name": "Ethernet 100G"}]},
-  {"name": "south", "hosts": 64, "devices": {"name": "H100", "count": 8},
-   "nics": [{"name": "ConnectX-7 NDR", "count": 8, "kind": "infiniband"}, {"name": "Ethernet 100G"}]}
- ], "between": [{"from": "north", "to": "south", "total_gbps": 400, "latency_seconds": 0.01}]})";
+/// Two halls of so many hosts of 8 H100 each, which share 400 Gbit/s: with 64 the cluster of
+/// examples/fleets/two_halls.json.
+topology::ClusterFile two_halls(int hosts) {
+  constexpr std::string_view kHall =
+      R"({{"name": "{}", "hosts": {}, "devices": {{"name": "H100", "count": 8}},
+   "nics": [{{"name": "ConnectX-7 NDR", "count": 8, "kind": "infiniband"}}, {{"name": "Ethernet 100G"}}]}})";
+  const std::string fleet = fmt::format(
+      R"({{"tombolo_fleet": 1, "clusters": [{}, {}],
+ "between": [{{"from": "north", "to": "south", "total_gbps": 400, "latency_seconds": 0.01}}]}})",
+      fmt::format(kHall, "north", hosts), fmt::format(kHall, "south", hosts));
+  return topology::expand_fleet(JsonDocument::parse(fleet, "fleet"), topology::Library::load());
+}
+
 using testing::Everything;
 using testing::random_cluster;
 using testing::random_job;
@@ -159,16 +165,15 @@ void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report) 
     if (size.hosts * 8 <= options.most_ranks)
       measure(fmt::format("{} GPUs", size.hosts * 8), of_two_kinds(size.hosts), size.job, size.seconds,
               "auto");
-  if (options.most_ranks >= 1024) {
-    const topology::Library library = topology::Library::load();
-    const topology::ClusterFile halls =
-        topology::expand_fleet(JsonDocument::parse(kTwoHalls, "fleet"), library);
+  for (const int hosts : {64, 512}) {
+    if (2 * hosts * 8 > options.most_ranks) continue;
     Job gpt3;
     gpt3.model = resolve_model("gpt3-175b");
     gpt3.global_batch = 2048;
     gpt3.tensor = 0;
     gpt3.compute = library_constants("megatron");
-    measure("1024 GPUs in two halls that share 400 Gbit/s", halls, gpt3, 60, "auto");
+    measure(fmt::format("{} GPUs in two halls that share 400 Gbit/s", 2 * hosts * 8), two_halls(hosts), gpt3,
+            60, "auto");
   }
   report.note("Searched is what `tombolo plan --framework megatron` leaves open.");
 }

@@ -13,8 +13,8 @@ ExpertExchange expert_exchange(const Job& job, const ClusterView& view, const Co
   if (members.size() < 2) return exchange;
   const Model& model = job.model;
   const double tokens = rows * model.context / job.context_parallel;
-  const double to_one = tokens * model.experts_per_token * model.hidden * model.bytes_per_value /
-                        static_cast<double>(members.size());
+  const double to_one = job.expert_load() * tokens * model.experts_per_token * model.hidden *
+                        model.bytes_per_value / static_cast<double>(members.size());
   std::map<int, std::vector<ExpertMember>> by_host;
   for (const ExpertMember& member : members) by_host[member.host].push_back(member);
   for (const auto& [host, here] : by_host) {

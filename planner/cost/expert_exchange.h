@@ -18,7 +18,8 @@ struct ExpertMember {
 
 /// An all-to-all that brings tokens to their experts, or back. With n replicas that divide the experts of a
 /// layer evenly, and a load that is balanced, each sends every other X / n of X = T k H b bytes: k copies of
-/// its T tokens, less what stays. Ranks that share a layer send an equal part each.
+/// its T tokens, less what stays. Where it is not (Job::expert_load()), the one that gets most is waited for,
+/// and each exchange counts as if all got as much. Ranks that share a layer send an equal part each.
 struct ExpertExchange {
   /// What the members on one host send to those on another.
   struct Crossing {

@@ -44,6 +44,14 @@ TEST(ExpertExchange, SendsEveryOtherItsPartOfTheTokensOfATokensExperts) {
   const ExpertExchange wide = expert_exchange(job, view, {}, {{0, 0, 1}, {4, 1, 1}, {8, 2, 1}}, 3);
   EXPECT_EQ(wide.crossings.size(), 6u);
   EXPECT_DOUBLE_EQ(seconds_alone(wide, view, NicUse::kFirst), 2 * all / 3 / 1e6 + 1e-3);
+  // The one that gets most is waited for.
+  job.expert_parallel = 2;
+  job.model.expert_imbalance = 1.25;
+  EXPECT_DOUBLE_EQ(expert_exchange(job, view, {}, {{0, 0, 2}, {2, 0, 2}}, 3).inside_seconds,
+                   1.25 * inside.inside_seconds);
+  EXPECT_DOUBLE_EQ(expert_exchange(job, view, {}, {{0, 0, 1}, {4, 1, 1}}, 3).crossings[0].bytes,
+                   1.25 * all / 2);
+  job.expert_parallel = 1;
   // Replicas that divide rows' tokens have a part of these.
   job.context_parallel = 2;
   EXPECT_DOUBLE_EQ(expert_exchange(job, view, {}, {{0, 0, 1}, {4, 1, 1}}, 3).crossings[0].bytes, all / 2 / 2);

@@ -10,12 +10,13 @@ struct ExpertProducts {
   double forward = 0, input = 0, weights = 0;
 };
 
-/// Those for `rows` rows of each replica on one of `tensor` ranks that share its experts. The load is taken
-/// to be balanced: each expert gets as many tokens. A rank multiplies T k tokens in all, k 2 FLOPs per token
-/// and parameter of an expert, in one product for each of its experts, which takes no less time than it takes
-/// to read that expert's matrix from memory, or for the gradients of weights to add to them (to read and
-/// write them): with few tokens per expert this decides. That many small products otherwise reach what large
-/// ones do is an assumption. `memory_bytes_per_second` 0: unknown, memory never decides.
+/// Those for `rows` rows of each replica on one of `tensor` ranks that share its experts. Each of a rank's
+/// experts is taken to get as many tokens. A rank multiplies T k tokens in all, and where replicas divide
+/// experts the one that all others wait for as many times more as Job::expert_load() says, k 2 FLOPs per
+/// token and parameter of an expert, in one product for each of its experts, which takes no less time than it
+/// takes to read that expert's matrix from memory, or for the gradients of weights to add to them (to read
+/// and write them): with few tokens per expert this decides. That many small products otherwise reach what
+/// large ones do is an assumption. `memory_bytes_per_second` 0: unknown, memory never decides.
 ExpertProducts expert_products(const Job& job, double rows, int tensor, double flops_per_second,
                                double memory_bytes_per_second);
 

@@ -36,6 +36,20 @@ TEST(ExpertProducts, OfFewTokensTakeAsLongAsReadingTheirMatrices) {
   EXPECT_DOUBLE_EQ(expert_products(job, 1, 1, 1e6, 1e9).forward, job.model.experts_forward_flops() / 1e6);
 }
 
+TEST(ExpertProducts, OfTheFullestRankAreMoreByTheImbalance) {
+  Job job = mixture_job();
+  job.model.expert_imbalance = 1.5;
+  const double even = job.model.experts_forward_flops() / 1e6;
+  EXPECT_DOUBLE_EQ(expert_products(job, 1, 1, 1e6, 0).forward, even)
+      << "a rank with all experts has its tokens";
+  const double sorted = routed_bytes(job, 2, 1);
+  job.expert_parallel = 2;
+  EXPECT_DOUBLE_EQ(expert_products(job, 1, 1, 1e6, 0).forward, 1.5 * even);
+  EXPECT_DOUBLE_EQ(routed_bytes(job, 2, 1), sorted + 1.5 * 64 * 4 * 2 * 64 * 4);
+  EXPECT_DOUBLE_EQ(job.token_inner(Mlp::kMixture), 1.5 * 2 * 128);
+  EXPECT_DOUBLE_EQ(job.token_inner(Mlp::kDense), 256);
+}
+
 TEST(RoutedBytes, AreOfTheCopiesThereAndBackAndOfSorting) {
   Job job = mixture_job();
   const double width = 64 * 4, copies = 4 * 2 * width;

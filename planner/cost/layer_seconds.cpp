@@ -18,23 +18,29 @@ double over(double amount, double rate) {
 struct KeptBytes {
   double but_pairs = 0, pairs = 0;
 };
-KeptBytes kept_bytes(const Model& model, bool sequence_parallel, bool fused, int tensor, double rows,
-                     Mlp mlp) {
+KeptBytes kept_bytes(const Job& job, bool fused, int tensor, double rows, Mlp mlp) {
+  const Model& model = job.model;
   const double h = model.hidden, b = model.bytes_per_value, tokens = rows * model.context;
   const double masks = model.gated ? 0 : 2;  // dropout is what GPT has and later models lack
   // Whole on every rank unless the sequence is divided: the inputs of two norms and of two products.
-  const double whole = (4 * b + masks) * h;
-  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  // Of what latent attention compresses the inputs of norms, and what these put out.
+  const double compressed = 2.0 * model.compressed_width() - model.rotary_width;
+  const double whole = (4 * b + masks) * h + b * compressed;
   const double divided =
-      b * model.attention_width() * (2 + key_value) + b * model.token_inner(mlp) * (model.gated ? 3 : 2);
+      b * (1.0 * model.query_width() + model.attention_width() + model.keys_values_width()) +
+      b * job.token_inner(mlp) * (model.gated ? 3 : 2);
   const double pairs = fused ? 0 : (2 * b + 1) * model.heads * model.context;
-  return {tokens * (whole / (sequence_parallel ? tensor : 1) + divided / tensor), tokens * pairs / tensor};
+  return {tokens * (whole / (job.sequence_parallel ? tensor : 1) + divided / tensor),
+          tokens * pairs / tensor};
 }
 
-/// How many all-reduces' bytes ranks that share a layer send in each direction.
-double reductions_of(const Model& model, Mlp mlp) {
-  if (mlp == Mlp::kDense) return 2;
-  return 1 + model.experts_per_token + (model.shared_feed_forward > 0 ? 1 : 0);
+/// How many all-reduces' bytes ranks that share a layer send in each direction: gathered before attention and
+/// scattered after it, and for the MLP. What is compressed is gathered in place of the tokens.
+double reductions_of(const Job& job, Mlp mlp) {
+  const Model& model = job.model;
+  const double attention = model.query_rank > 0 ? (1 + 1.0 * model.compressed_width() / model.hidden) / 2 : 1;
+  if (mlp == Mlp::kDense) return attention + 1;
+  return attention + job.expert_load() * model.experts_per_token + (model.shared_feed_forward > 0 ? 1 : 0);
 }
 
 }  // namespace
@@ -42,17 +48,20 @@ double reductions_of(const Model& model, Mlp mlp) {
 Fp8Conversions fp8_conversions(const Job& job, int tensor, double rows, Mlp mlp) {
   if (!is_fp8(job.multiplies_in())) return {};
   const Model& model = job.model;
-  const double h = model.hidden, a = model.attention_width(), f = model.token_inner(mlp), t = tensor;
+  const double h = model.hidden, a = model.attention_width(), f = job.token_inner(mlp), t = tensor;
   const double sequence = job.sequence_parallel ? t : 1;
   // Inputs: of queries, keys and values together, and of the MLP, which are whole on every rank unless the
   // sequence is divided; of attention's output and of the MLP's second product. Outputs are the other way
   // round.
-  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  const double compressed = model.compressed_width();
+  // Of latent attention's keys no product makes what positions turn for every head.
+  const double made = 1.0 * model.query_width() + model.keys_values_width() -
+                      1.0 * model.key_value_heads() * model.rotary_width;
   const bool every_token = mlp == Mlp::kDense || model.shared_feed_forward > 0;
-  const double copies = mlp == Mlp::kDense ? 0 : model.experts_per_token * h;
-  const double whole = (every_token ? 2 : 1) * h / sequence + copies;
-  const double inputs = whole + (a + f) / t;
-  const double outputs = whole + (a * (1 + key_value) + f * (model.gated ? 2 : 1)) / t;
+  const double copies = mlp == Mlp::kDense ? 0 : job.expert_load() * model.experts_per_token * h;
+  const double whole = ((every_token ? 2 : 1) * h + compressed) / sequence + copies;
+  const double inputs = whole - (model.latent() ? model.rotary_width : 0) / sequence + (a + f) / t;
+  const double outputs = whole + (made + f * (model.gated ? 2 : 1)) / t;
   const double per_value = rows * model.context * (model.bytes_per_value + 2.0);
   return {per_value * inputs, per_value * outputs};
 }
@@ -62,12 +71,12 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
   const double parts = group.context.ranks;
   if (parts < 2) return {};
   const Model& model = job.model;
-  const double keys_values = 2.0 * model.key_value_heads() / model.heads;
-  const double one = rows * model.context / job.context_parallel * model.attention_width() *
-                     model.bytes_per_value / group.tensor;
+  const double keys_values = model.keys_values_width();
+  const double one = rows * model.context / job.context_parallel * model.bytes_per_value / group.tensor;
   const double hop = group.context.hop_seconds, per_byte = group.context.seconds_per_byte;
   if (job.context_exchange == ContextExchange::kAllToAll) {
-    const double all = (parts - 1) / parts * (2 + keys_values) * one * per_byte + 4 * hop;
+    const double values = 1.0 * model.query_width() + model.attention_width() + keys_values;
+    const double all = (parts - 1) / parts * values * one * per_byte + 4 * hop;
     return {all, all};
   }
   const double bytes = keys_values * one * per_byte;
@@ -88,7 +97,12 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
                expert_flops = mixture ? model.experts_forward_flops() * rows / ranks : 0;
   const double product_speed =
       is_fp8(job.multiplies_in()) ? profile.products * speeds.fp8_flops_per_second : speed;
-  const double of_all_tokens = (all_flops - core_flops - expert_flops) / product_speed;
+  // Where the sequence is not divided every rank compresses all tokens.
+  const double compressed_by_all =
+      job.sequence_parallel ? 0
+                            : 2.0 * model.context * static_cast<double>(model.compression_parameters()) *
+                                  rows * (1 - 1 / ranks);
+  const double of_all_tokens = (all_flops - core_flops - expert_flops + compressed_by_all) / product_speed;
   const ExpertProducts experts =
       mixture ? expert_products(job, rows, group.tensor, product_speed, speeds.memory_bytes_per_second)
               : ExpertProducts{};
@@ -98,12 +112,11 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
       mixture ? over(routed_bytes(job, rows, group.tensor), speeds.memory_bytes_per_second) : 0;
   const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows, mlp);
   const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
-  const KeptBytes kept = profile.traffic > 0 ? kept_bytes(model, job.sequence_parallel,
-                                                          profile.fused_attention, group.tensor, rows, mlp)
-                                             : KeptBytes{};
+  const KeptBytes kept =
+      profile.traffic > 0 ? kept_bytes(job, profile.fused_attention, group.tensor, rows, mlp) : KeptBytes{};
   const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
   const double memory = over(profile.traffic * kept.but_pairs, speeds.memory_bytes_per_second) + pairs;
-  const double moved = reductions_of(model, mlp) * reduce.transfer;
+  const double moved = reductions_of(job, mlp) * reduce.transfer;
   const double exchanged = moved + 2 * reduce.waiting;
   // Beside products each of the ranks' parts is sent while the one before it is multiplied, so that of the
   // shorter of both only one part is left over.

@@ -69,8 +69,8 @@ std::uint64_t measured_layer(const Job& job, const HeldMemory& held, double toke
   // divided; models with fewer heads of keys and values keep fewer of these.
   const double whole = 4 * h, shared_heads = 2 - 2.0 * model.key_value_heads() / model.heads;
   const double divided =
-      (held.kept_hidden - shared_heads) * h - whole + held.kept_inner * model.token_inner(mlp);
-  const double copies = mlp == Mlp::kMixture ? model.experts_per_token * h : 0;
+      (held.kept_hidden - shared_heads) * h - whole + held.kept_inner * job.token_inner(mlp);
+  const double copies = mlp == Mlp::kMixture ? job.expert_load() * model.experts_per_token * h : 0;
   return static_cast<std::uint64_t>(
       tokens * model.bytes_per_value *
       (whole / (job.sequence_parallel ? tensor : 1) + copies + divided / tensor));
@@ -85,7 +85,7 @@ bool keeps_fp8(const Job& job) {
 HeldBytes megatron_layer(const Job& job, int rows, int tensor, Mlp mlp) {
   const Model& model = job.model;
   const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
-  const double a = model.attention_width(), f = model.token_inner(mlp);
+  const double a = model.attention_width(), f = job.token_inner(mlp);
   const double tokens = static_cast<double>(rows) * model.context / job.context_parallel;
   const double sequence = job.sequence_parallel ? t : 1;
   if (job.recompute == Recompute::kFull) {
@@ -96,20 +96,23 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor, Mlp mlp) {
     const std::uint64_t kept = measured_layer(job, *held, tokens, t, mlp);
     return {kept, kept};
   }
-  const double key_value = 2.0 * model.key_value_heads() / model.heads;
   // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
   // sequence is divided. Queries, keys, values, the core's output and the inside of the MLP are divided by
   // heads and columns.
   // Products in fp8 keep their inputs in one byte; attention keeps its output beside that, as its own kernels
   // need it.
   const double operand = keeps_fp8(job) ? 1 : b;
-  const double products_in = 2 * operand * h, core_out = operand * a, inner_out = operand * f;
+  // Latent attention keeps what its norms of the compressed read, and what the products of their outputs
+  // read.
+  const double compressed = model.compressed_width(), normed = compressed - model.rotary_width;
+  const double products_in = operand * (2 * h + normed), core_out = operand * a, inner_out = operand * f;
   const double attention_out = keeps_fp8(job) ? b * a : 0;
   const double inner_in = b * f * (model.gated ? 2 : 1);
   const double scores = mlp == Mlp::kMixture ? 5.0 * model.experts : 0;
-  const double copies = mlp == Mlp::kMixture ? operand * model.experts_per_token * h : 0;
-  const double whole = 2 * b * h + products_in + 2 * mask * h + scores;
-  const double divided = b * a * (1 + key_value) + core_out + attention_out + inner_in + inner_out;
+  const double copies = mlp == Mlp::kMixture ? operand * job.expert_load() * model.experts_per_token * h : 0;
+  const double whole = 2 * b * h + b * compressed + products_in + 2 * mask * h + scores;
+  const double divided = b * (1.0 * model.query_width() + model.keys_values_width()) + core_out +
+                         attention_out + inner_in + inner_out;
   // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head. Replicas that
   // divide rows' tokens have fused attention, which keeps none of it.
   const double core = job.recompute == Recompute::kSelective || job.context_parallel > 1
@@ -218,9 +221,12 @@ void divide_among_replicas(const Plan& plan, int replica, int slot, RankMemory& 
 /// values and outputs.
 std::uint64_t context_buffers(const Job& job, std::uint64_t boundary, std::uint64_t tensor) {
   if (job.context_parallel == 1) return 0;
-  const double keys_values = 2.0 * job.model.key_value_heads() / job.model.heads;
-  const double values = (job.context_exchange == ContextExchange::kRing ? 4 * keys_values : 2 + keys_values) *
-                        job.model.attention_width() / job.model.hidden;
+  const Model& model = job.model;
+  const double keys_values = model.keys_values_width();
+  const double values = (job.context_exchange == ContextExchange::kRing
+                             ? 4 * keys_values
+                             : 1.0 * model.query_width() + model.attention_width() + keys_values) /
+                        model.hidden;
   return static_cast<std::uint64_t>(values * static_cast<double>(boundary) * job.model.bytes_per_value /
                                     static_cast<double>(tensor));
 }
@@ -228,9 +234,10 @@ std::uint64_t context_buffers(const Job& job, std::uint64_t boundary, std::uint6
 /// Tokens of one layer on their way to experts on other replicas, as they are sent and as they arrive.
 std::uint64_t expert_buffers(const Job& job, std::uint64_t boundary, std::uint64_t tensor) {
   if (job.expert_parts() == 1) return 0;
-  const auto copies = static_cast<std::uint64_t>(2 * job.model.experts_per_token);
-  return copies * boundary * static_cast<std::uint64_t>(job.model.bytes_per_value) /
-         (job.sequence_parallel ? tensor : 1);
+  // As many are sent as the router sends; what arrives is more on the rank that gets most.
+  const double copies = (1 + job.expert_load()) * job.model.experts_per_token;
+  return static_cast<std::uint64_t>(copies * static_cast<double>(boundary)) *
+         static_cast<std::uint64_t>(job.model.bytes_per_value) / (job.sequence_parallel ? tensor : 1);
 }
 
 /// A number of bytes that no device will have, and that is still far from the limit of 64 bits.
@@ -341,6 +348,17 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   memory.total =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
   return memory;
+}
+
+std::uint64_t deferred_bytes(const Plan& plan, int replica, int slot) {
+  const HeldMemory* held = held_memory(plan.job);
+  const int stages = plan.pipeline_size(replica), tensor = plan.stage(slot, replica).tensor;
+  if (held == nullptr || tensor == 1) return 0;
+  double tensors = 0;
+  if (stages == 1) tensors = held->deferred_alone;
+  if (stages > 2 && tensor <= held->deferred_tensor) tensors = held->deferred_staged;
+  return static_cast<std::uint64_t>(tensors * plan.job.model.boundary_bytes() *
+                                    plan.pipelines[at(replica)].micro_batch / plan.job.context_parallel);
 }
 
 std::vector<RankMemory> memory_by_rank(const Plan& plan) {

@@ -31,6 +31,14 @@ namespace tombolo::planner {
 /// what cuda_memory.h says.
 RankMemory rank_memory(const Plan& plan, int replica, int slot);
 
+/// The bytes that a rank in `slot` of `replica`'s pipeline holds beyond rank_memory() as long as its device
+/// has room for them; no plan needs them. PyTorch gives a tensor that another stream reads back to its
+/// allocator only once that stream has passed it, so that of a program that queues kernels faster than they
+/// run many dead ones wait: of the exchanges of ranks that share a layer, each as large as the activations of
+/// a whole micro-batch between two layers, whatever the number of ranks. How many was measured (HeldMemory);
+/// 0 where nothing was.
+std::uint64_t deferred_bytes(const Plan& plan, int replica, int slot);
+
 /// The bytes that each rank holds, by rank.
 std::vector<RankMemory> memory_by_rank(const Plan& plan);
 

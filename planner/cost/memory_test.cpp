@@ -215,7 +215,12 @@ TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
   Job job = megatron_job();
   const RankMemory counted = memory_of(job, 0);
   auto compute = std::make_shared<ComputeProfiles>();
-  compute->memory = HeldMemory{2, 14, 4, 12, 1e6, "made up"};
+  compute->memory = HeldMemory{.gradient_bytes = 2,
+                               .kept_hidden = 14,
+                               .kept_inner = 4,
+                               .logit_bytes = 12,
+                               .bytes = 1e6,
+                               .source = "made up"};
   job.compute = compute;
   const double tokens = 2048.0 * 4, h = 6144, inner = job.model.inner();
   const auto layer = [&] {
@@ -231,6 +236,34 @@ TEST(Memory, OfASoftwareThatWasMeasuredIsWhatItsRecordSays) {
   // Megatron-LM's logits count 8 bytes, of which 4 are among the activations.
   const double logits = tokens * 51200 / 8;
   EXPECT_NEAR(static_cast<double>(held.buffers) - static_cast<double>(counted.buffers), 1e6 + 4 * logits, 1);
+}
+
+TEST(Memory, DeferredAreWholeActivationsOfWhatWasMeasuredToWait) {
+  Job job = megatron_job();
+  const auto deferred = [&] { return deferred_bytes(plan_of(job), 0, 0); };
+  job.pipeline = 1;
+  EXPECT_EQ(deferred(), 0u) << "nothing was measured";
+  auto compute = std::make_shared<ComputeProfiles>();
+  compute->memory =
+      HeldMemory{.deferred_alone = 49, .deferred_staged = 31, .deferred_tensor = 8, .source = "made up"};
+  job.compute = compute;
+  const std::uint64_t boundary = std::uint64_t{2048} * 4 * 6144 * 2;
+  EXPECT_EQ(deferred(), 49 * boundary) << "however many ranks share a layer";
+  job.tensor = 16;
+  EXPECT_EQ(deferred(), 49 * boundary);
+  job.tensor = 1;
+  EXPECT_EQ(deferred(), 0u) << "nothing is exchanged";
+  job.tensor = 8;
+  job.pipeline = 2;
+  EXPECT_EQ(deferred(), 0u);
+  job.pipeline = 4;
+  EXPECT_EQ(deferred(), 31 * boundary);
+  const std::uint64_t total = memory_of(job, 0).total;
+  compute->memory->deferred_staged = 0;
+  EXPECT_EQ(memory_of(job, 0).total, total) << "no plan needs them";
+  compute->memory->deferred_staged = 31;
+  job.tensor = 16;
+  EXPECT_EQ(deferred(), 0u);
 }
 
 TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
@@ -359,6 +392,43 @@ TEST(Memory, OfDividedExpertsIsAPartOfTheirsAlone) {
   // Two boundaries for each token's experts are under way; an eighth of each where the sequence is divided.
   const std::uint64_t boundary = std::uint64_t{4} * 2048 * 6144 * 2;
   EXPECT_EQ(part.buffers - whole.buffers, 2 * 2 * boundary / (job.sequence_parallel ? 8 : 1));
+}
+
+TEST(Memory, OfTheFullestRankHoldsMoreOfItsExpertsTokens) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.model.experts = 16;
+  job.model.experts_per_token = 2;
+  job.sequence_parallel = false;
+  job.recompute = Recompute::kNone;
+  job.expert_parallel = job.data = 4;
+  job.global_batch = 4 * 64;
+  const auto layer = [&] { return layer_activation_bytes(job, 1, 1, Mlp::kMixture).until_backward; };
+  const std::uint64_t even = layer(), sent = memory_of(job, 0).buffers;
+  job.model.expert_imbalance = 1.5;
+  const std::uint64_t tokens = 2048, h = 6144, f = 4 * h;
+  EXPECT_EQ(layer() - even, tokens * (f * 2 * 2 + h * 2)) << "half of two experts' insides and copies";
+  EXPECT_EQ(memory_of(job, 0).buffers - sent, 4 * tokens * h * 2) << "half of the two copies that arrive";
+}
+
+TEST(Memory, OfLatentAttentionIsTheCompressedAndWholeHeads) {
+  Job job = megatron_job();
+  job.model.biases = false;
+  job.model.learned_positions = false;
+  job.recompute = Recompute::kSelective;
+  job.sequence_parallel = true;
+  const auto layer = [&] { return layer_activation_bytes(job, 1, 2).until_backward; };
+  const std::uint64_t usual = layer();
+  const int heads = job.model.heads, head = job.model.head();
+  job.model.head_width = head;
+  job.model.kv_rank = 512;
+  job.model.query_rank = 1536;
+  job.model.rotary_width = 64;
+  job.model.value_width = head;
+  job.model.check();
+  // Queries and keys have 64 values more per head; a token's 2112 compressed values are kept, and all but 64
+  // of them once more behind their norms.
+  EXPECT_EQ(layer() - usual, std::uint64_t{2048} * 2 * (2 * 64 * heads + 2112 + 2048) / 2);
 }
 
 TEST(Memory, OfAMixtureHoldsTheInsideOfItsExpertsAndTheTokensThatTheyGet) {

@@ -138,6 +138,10 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
     add("{} replicas divide the {} experts of a layer, {} on each (expert parallelism): with all on each, {}",
         job.expert_parallel, job.model.experts, job.model.experts / job.expert_parallel,
         without_experts_divided(plan, cluster));
+  if (job.expert_load() > 1)
+    add("the rank with most tokens for its experts is taken to get {:.4g} times the mean, as measured "
+        "(expert_imbalance), and the others wait for it: with even routing, {}",
+        job.expert_load(), changed([](Job& other) { other.model.expert_imbalance = 1; }));
   if (job.recompute != Recompute::kNone)
     add("{} recomputation: without, {}", recompute_name(job.recompute),
         changed([](Job& other) { other.recompute = Recompute::kNone; }));

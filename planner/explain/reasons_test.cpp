@@ -73,6 +73,21 @@ TEST(Reasons, SayHowLongAStepWouldTakeWithout) {
                   "replicas share the optimizer's state: without, a step would take ");
 }
 
+TEST(Reasons, SayWhatUnevenRoutingCosts) {
+  const auto cluster = make_cluster({{"a", 1, 2}}, 1e9);
+  Plan plan = simple_plan(testing::mixture_model(8), {"a0", "a0"}, 1, 2, 4);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model.expert_imbalance = 1.5;
+  EXPECT_EQ(reasons(plan, cluster).find("expert_imbalance"), std::string::npos) << "each has all experts";
+  plan.job.expert_parallel = 2;
+  EXPECT_MENTIONS(
+      reasons(plan, cluster),
+      "is taken to get 1.5 times the mean, as measured (expert_imbalance), and the others wait for "
+      "it: with even routing, a step would take ");
+  plan.job.model.expert_imbalance = 1;
+  EXPECT_EQ(reasons(plan, cluster).find("expert_imbalance"), std::string::npos);
+}
+
 TEST(Reasons, SayWhyLayersAreShared) {
   auto cluster = make_cluster({{"a", 1, 2}}, 1e9);
   Plan plan = simple_plan(small_model(8), {"a0"}, 1, 1, 4);

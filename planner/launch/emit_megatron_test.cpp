@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "planner/launch/launch.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/planner.h"
 #include "planner/testing/testing_launch.h"
 
@@ -119,6 +120,36 @@ TEST(EmitMegatron, WritesTensorParallelismChunksRecomputationAndLlamasShape) {
   EXPECT_MENTIONS(text, "--position-embedding-type rope");
   EXPECT_MENTIONS(text, "NODE_RANK=0  a0  (cluster a)  devices 0,1,2,3");
   EXPECT_SILENT_ON(text, "NOT EXPRESSIBLE");
+}
+
+TEST(EmitMegatron, WritesLatentAttentionWithDenseLayersBeforeMixtures) {
+  const auto cluster = make_cluster({{"a", 1, 2}}, 1e9);
+  Model model = testing::mixture_model(8);
+  model.bytes_per_value = 2;
+  model.gated = true;
+  model.learned_positions = model.tied_embeddings = false;
+  model.dense_first = 3;
+  model.shared_feed_forward = 128;
+  model.head_width = 16;
+  model.kv_rank = 32;
+  model.query_rank = 48;
+  model.rotary_width = 8;
+  model.value_width = 12;
+  Plan plan = simple_plan(model, {"a0", "a0"}, 2, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  std::string text = emit(plan, cluster);
+  EXPECT_MENTIONS(text, "--multi-latent-attention --qk-layernorm --kv-lora-rank 32 --q-lora-rank 48");
+  EXPECT_MENTIONS(text, "--qk-head-dim 16 --qk-pos-emb-head-dim 8 --v-head-dim 12");
+  EXPECT_MENTIONS(text, "--rope-type rope");
+  EXPECT_MENTIONS(text, "--moe-layer-freq \"[0]*3+[1]*5\"");
+  EXPECT_MENTIONS(text, "--moe-shared-expert-intermediate-size 128");
+  EXPECT_SILENT_ON(text, "--kv-channels");
+  plan.job.model.query_rank = 0;
+  text = emit(plan, cluster);
+  EXPECT_SILENT_ON(text, "--q-lora-rank");
+  const std::vector<std::string> nemo = inexpressible(plan.job, Framework::kNeMo);
+  ASSERT_EQ(nemo.size(), 1U);
+  EXPECT_MENTIONS(nemo.front(), "NeMo has no latent attention");
 }
 
 TEST(EmitMegatron, RefusesWhatMegatronHasNoWordsFor) {

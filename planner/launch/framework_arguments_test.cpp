@@ -92,6 +92,15 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
       plan.job.fp32_gradients = precision == Precision::kBf16;
     });
   }
+  if (traits(framework).latent_attention)
+    add(llama(8), [](Plan& plan) {
+      plan.job.model.kv_heads = 0;
+      plan.job.model.head_width = 16;
+      plan.job.model.kv_rank = 32;
+      plan.job.model.query_rank = 48;
+      plan.job.model.rotary_width = 8;
+      plan.job.model.check();
+    });
   add(llama(8), [](Plan& plan) {
     plan.job.sequence_parallel = true;
     plan.job.sharding =

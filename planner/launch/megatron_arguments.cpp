@@ -27,7 +27,16 @@ class Words {
 void add_shape(Words& words, const Model& model) {
   words.add("--num-layers {} --hidden-size {} --num-attention-heads {}", model.layers, model.hidden,
             model.heads);
-  if (model.head_width > 0) words.add("--kv-channels {}", model.head_width);
+  if (model.latent()) {
+    words.add("--multi-latent-attention --qk-layernorm --kv-lora-rank {}{}", model.kv_rank,
+              model.query_rank > 0 ? fmt::format(" --q-lora-rank {}", model.query_rank) : "");
+    words.add("--qk-head-dim {} --qk-pos-emb-head-dim {} --v-head-dim {}", model.head_width,
+              model.rotary_width, model.value_head());
+    // Latent attention takes yarn unless it is told otherwise.
+    words.add("--rope-type rope");
+  } else if (model.head_width > 0) {
+    words.add("--kv-channels {}", model.head_width);
+  }
   if (model.inner() != 4 * model.hidden) words.add("--ffn-hidden-size {}", model.inner());
   if (model.key_value_heads() != model.heads)
     words.add("--group-query-attention --num-query-groups {}", model.key_value_heads());

@@ -40,6 +40,11 @@ HeldMemory memory_of(const JsonCursor& at) {
   memory.kept_hidden = at.field("kept_hidden").number_at_least(8);
   memory.kept_inner = at.field("kept_inner").positive_number();
   memory.logit_bytes = at.field("logit_bytes").number_at_least(4);
+  if (const auto field = at.optional("deferred_alone")) memory.deferred_alone = field->number_at_least(0);
+  if (const auto field = at.optional("deferred_staged")) {
+    memory.deferred_staged = field->number_at_least(0);
+    memory.deferred_tensor = static_cast<int>(at.field("deferred_tensor").integer(1, 1 << 20));
+  }
   memory.bytes = at.field("bytes").number_at_least(0);
   memory.source = at.field("source").text();
   return memory;
@@ -85,7 +90,8 @@ ComputeLibrary ComputeLibrary::parse(const JsonDocument& document) {
   }
   if (const auto memory = root.optional("memory"))
     for (const JsonCursor& at : memory->elements()) {
-      at.only({"software", "gradient_bytes", "kept_hidden", "kept_inner", "logit_bytes", "bytes", "source"});
+      at.only({"software", "gradient_bytes", "kept_hidden", "kept_inner", "logit_bytes", "bytes",
+               "deferred_alone", "deferred_staged", "deferred_tensor", "source"});
       MemoryRecord record{{}, memory_of(at)};
       for (const JsonCursor& software : at.field("software").elements()) {
         record.software.push_back(software.text());

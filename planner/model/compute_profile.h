@@ -50,7 +50,12 @@ struct HeldMemory {
   double kept_hidden = 0, kept_inner = 0;
   double logit_bytes = 0;  ///< per logit, with its gradient and what the loss makes of both
   double bytes = 0;        ///< once per process, beside its tensors
-  std::string source;      ///< from which rows, and their error
+  /// Activations of whole micro-batches that a process holds although it needs them no longer, where ranks
+  /// share layers (deferred_bytes() in planner/cost/memory.h): so many where a pipeline has one stage, and so
+  /// many where it has three and more and at most `deferred_tensor` ranks share a layer.
+  double deferred_alone = 0, deferred_staged = 0;
+  int deferred_tensor = 0;
+  std::string source;  ///< from which rows, and their error
 };
 
 /// The records of one software. Immutable once read.

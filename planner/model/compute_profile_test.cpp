@@ -80,6 +80,7 @@ TEST(ComputeLibrary, KnowsWhatNanotronHolds) {
   const auto nanotron = ComputeLibrary::load().of("nanotron");
   ASSERT_TRUE(nanotron->memory);
   EXPECT_TRUE(nanotron->memory->source.starts_with("fitted: "));
+  EXPECT_GT(nanotron->memory->deferred_alone, nanotron->memory->deferred_staged);
   EXPECT_FALSE(ComputeLibrary::load().of("megatron")->memory) << "its tensors are counted";
 }
 
@@ -96,6 +97,9 @@ TEST(ComputeLibrary, NamesWhatIsWrongWithMemory) {
   const std::string few = with(R"(, {"software": ["y"], "gradient_bytes": 2, "kept_hidden": 7,
                                      "kept_inner": 4, "logit_bytes": 12, "bytes": 0, "source": "fitted: y"})");
   EXPECT_NE(few.find("kept_hidden"), std::string::npos) << few;
+  const std::string up_to = with(R"(, {"software": ["y"], "gradient_bytes": 2, "kept_hidden": 14,
+       "kept_inner": 4, "logit_bytes": 12, "bytes": 0, "deferred_staged": 3, "source": "fitted: y"})");
+  EXPECT_NE(up_to.find("deferred_tensor"), std::string::npos) << up_to;
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
                                          .staged_shardings = kUnsharded,
                                          .nics = NicUse::kFirst};
 
-constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title,
-                                        std::string_view release) {
+constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title, std::string_view release,
+                                        bool latent_attention) {
   return {.framework = framework,
           .title = title,
           .release = release,
@@ -61,13 +61,15 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .context_parallel = true,
           .expert_parallel = true,
           .context_all_to_all = true,
+          .latent_attention = latent_attention,
           .experts_divide_sequence = true,
           .tensor_overlap = true,
           .parameter_gather_overlap = true};
 }
 constexpr FrameworkTraits kMegatronTraits =
-    megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0");
-constexpr FrameworkTraits kNeMoTraits = megatron_core(Framework::kNeMo, "NeMo", "v2.4.0");
+    megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0", true);
+/// NeMo's recipes of latent attention have a configuration of their own, whose keys were not read.
+constexpr FrameworkTraits kNeMoTraits = megatron_core(Framework::kNeMo, "NeMo", "v2.4.0", false);
 
 /// With stages it is its pipeline engine, which shards the optimizer at most.
 constexpr FrameworkTraits kDeepSpeedTraits{
@@ -80,6 +82,7 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .shardings = kAllShardings,
     .staged_shardings = kFirstSharding,
     .tensor_parallel = true,
+    .latent_attention = true,
     .blocking_sends = true,
     .boundary = BoundaryTransfer::kPartitionedGathered,
     .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
@@ -100,6 +103,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .sequence_parallel = true,
                                             .context_parallel = true,
                                             .expert_parallel = true,
+                                            .latent_attention = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
                                             .parameter_gather_overlap = true};
@@ -122,6 +126,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .context_parallel = true,
                                      .expert_parallel = true,
                                      .context_all_to_all = true,
+                                     .latent_attention = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
 
@@ -156,7 +161,7 @@ const FrameworkTraits& traits(Framework framework) noexcept {
 Framework framework_for(const Model& model) noexcept {
   const bool gpt2 = model.learned_positions && model.biases && model.tied_embeddings && !model.gated &&
                     model.key_value_heads() == model.heads && model.inner() == 4 * model.hidden &&
-                    model.experts == 0;
+                    model.experts == 0 && !model.latent();
   return gpt2 ? Framework::kTombolo : Framework::kMegatron;
 }
 

@@ -71,6 +71,7 @@ struct FrameworkTraits {
   bool keeps_fp8 = false;
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
   bool context_all_to_all = false;        ///< beside the ring
+  bool latent_attention = false;          ///< its arguments say the shape, or its programs bring it
   bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products

@@ -169,6 +169,7 @@ void Job::check() const {
   if (is_fp8(multiplies_in())) lacks("products in fp8");
   if (context_parallel > 1) lacks("context parallelism");
   if (model.experts > 0) lacks("mixtures of experts");
+  if (model.latent()) lacks("latent attention");
   if (blocking_sends) lacks("blocking sends");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

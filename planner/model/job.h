@@ -114,6 +114,16 @@ struct Job {
   std::string context_misfit(int sharers) const;
   /// Into how many parts experts are divided: 1 as long as that is open.
   int expert_parts() const noexcept { return std::max(1, expert_parallel); }
+  /// By how much the rank that gets the most tokens for its experts, and for which all others wait, has more
+  /// than the mean: Model::expert_imbalance where replicas divide experts. Where each has all, it computes
+  /// all of its own tokens.
+  double expert_load() const noexcept { return expert_parts() > 1 ? model.expert_imbalance : 1; }
+  /// The inner width that each token passes through on such a rank: Model::token_inner() with k experts more
+  /// by expert_load().
+  double token_inner(Mlp mlp) const noexcept {
+    const double routed = 1.0 * model.experts_per_token * model.expert_inner();
+    return model.token_inner(mlp) + (mlp == Mlp::kDense ? 0 : (expert_load() - 1) * routed);
+  }
   /// Why `replicas` replicas cannot divide the experts of a layer as the job says; empty where they can.
   std::string expert_misfit(int replicas) const;
   /// The parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.

@@ -41,8 +41,21 @@ void check_experts(const Model& model) {
         fail(Cause::kInvalidUsage,
              "model: {} is {} where there are no experts; leave it out, or say how many experts a layer has",
              field, value);
+    if (model.expert_imbalance != 1)
+      fail(
+          Cause::kInvalidUsage,
+          "model: expert_imbalance is {} where there are no experts; leave it out, or say how many experts a "
+          "layer has",
+          model.expert_imbalance);
     return;
   }
+  // All tokens on one of the parts of the experts is the most that there can be.
+  if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts))
+    fail(
+        Cause::kInvalidUsage,
+        "model: expert_imbalance is {}, expected 1 (even) to {}: the most tokens that any of the ranks which "
+        "divide the experts gets, over their mean",
+        model.expert_imbalance, model.experts);
   if (model.experts < 2)
     fail(Cause::kInvalidUsage, "model: experts is {}, expected at least 2 (or none)", model.experts);
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
@@ -61,6 +74,48 @@ void check_experts(const Model& model) {
     fail(Cause::kUnsupported,
          "model: a mixture of {} experts with biases, which no framework here trains; say biases=no",
          model.experts);
+}
+
+/// Refuses latent attention that contradicts itself, and its fields without it.
+void check_latent(const Model& model) {
+  for (const auto& [field, value] :
+       {std::pair("kv_rank", model.kv_rank), std::pair("query_rank", model.query_rank),
+        std::pair("rotary_width", model.rotary_width), std::pair("value_width", model.value_width)}) {
+    if (value < 0) fail(Cause::kInvalidUsage, "model: {} is {}, expected a whole number > 0", field, value);
+    if (!model.latent() && value > 0)
+      fail(Cause::kInvalidUsage,
+           "model: {} is {}, which is of latent attention; leave it out, or say with kv_rank to how many "
+           "values "
+           "keys and values are compressed",
+           field, value);
+  }
+  if (!model.latent()) return;
+  if (model.head_width == 0 || model.rotary_width == 0)
+    fail(Cause::kInvalidUsage,
+         "model: head_width is {} and rotary_width {}; of latent attention (kv_rank {}) say how many values "
+         "of a "
+         "head's query and key positions leave as they are, and how many they turn",
+         model.head_width, model.rotary_width, model.kv_rank);
+  if (model.kv_heads != 0 && model.kv_heads != model.heads)
+    fail(Cause::kInvalidUsage,
+         "model: kv_heads is {}, but latent attention (kv_rank {}) makes keys and values for each of the {} "
+         "heads; "
+         "leave kv_heads out",
+         model.kv_heads, model.kv_rank, model.heads);
+  if (model.biases || model.learned_positions)
+    fail(Cause::kUnsupported,
+         "model: latent attention (kv_rank {}) with biases or learned positions, which no framework here "
+         "trains; "
+         "say biases=no and learned_positions=no",
+         model.kv_rank);
+}
+
+double parse_number(std::string_view name, std::string_view text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    fail(Cause::kInvalidUsage, "model description: {} is \"{}\", expected a number", name, text);
+  return value;
 }
 
 bool parse_yes(std::string_view name, std::string_view text) {
@@ -85,12 +140,17 @@ std::uint64_t Model::expert_parameters(int tensor) const noexcept {
 }
 
 std::uint64_t Model::matrix_parameters(int tensor, Mlp mlp, int expert_parallel) const noexcept {
-  const std::uint64_t head_values = whole(head()), mine = share(whole(heads), tensor) * head_values;
-  const std::uint64_t key_value = share(whole(key_value_heads()), tensor) * head_values;
+  const std::uint64_t mine = share(whole(heads), tensor);
+  const std::uint64_t key_value = share(whole(key_value_heads()), tensor);
   const int always = mlp == Mlp::kDense ? inner() : shared_feed_forward;
-  // The terms are queries and output; keys and values; the MLP that every token takes; experts.
+  // The terms are queries; keys and values; the output; the MLP that every token takes; experts.
+  const std::uint64_t queries =
+      mine * whole(query_head()) * whole(latent() && query_rank > 0 ? query_rank : hidden);
+  const std::uint64_t keys_values = latent() ? mine * whole(head() + value_head()) * whole(kv_rank)
+                                             : 2 * key_value * whole(head()) * whole(hidden);
   std::uint64_t sum =
-      whole(hidden) * (2 * mine + 2 * key_value + share(whole(always), tensor) * (gated ? 3 : 2));
+      compression_parameters() + queries + keys_values +
+      whole(hidden) * (mine * whole(value_head()) + share(whole(always), tensor) * (gated ? 3 : 2));
   if (mlp == Mlp::kMixture) sum += whole(experts / expert_parallel) * expert_parameters(tensor);
   return sum;
 }
@@ -100,14 +160,20 @@ std::uint64_t Model::norm_parameters() const noexcept {
 }
 
 std::uint64_t Model::replicated_layer_parameters(Mlp mlp) const noexcept {
-  // The terms are two norms, the biases of the outputs of attention and of the MLP, which are added after
-  // the sum over ranks, and the router.
-  return 2 * norm_parameters() + (biases ? 2 * whole(hidden) : 0) +
-         (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
+  // The terms are two norms, and those of what is compressed; the matrices that compress; the biases of the
+  // outputs of attention and of the MLP, which are added after the sum over ranks; and the router.
+  return 2 * norm_parameters() + whole(query_rank) + whole(kv_rank) + compression_parameters() +
+         (biases ? 2 * whole(hidden) : 0) + (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
+}
+
+std::uint64_t Model::compression_parameters() const noexcept {
+  return whole(hidden) * whole(compressed_width());
 }
 
 std::uint64_t Model::layer_parameters(int tensor, Mlp mlp, int expert_parallel) const noexcept {
-  std::uint64_t sum = matrix_parameters(tensor, mlp, expert_parallel) + replicated_layer_parameters(mlp);
+  // The matrices that compress are in both.
+  std::uint64_t sum = matrix_parameters(tensor, mlp, expert_parallel) + replicated_layer_parameters(mlp) -
+                      compression_parameters();
   if (!biases) return sum;
   sum += whole(head()) * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
   return sum + share(whole(inner()), tensor) * (gated ? 2 : 1);
@@ -165,7 +231,7 @@ double Model::experts_forward_flops() const noexcept {
 }
 
 double Model::attention_core_flops() const noexcept {
-  return 4.0 * context * context * static_cast<double>(attention_width());
+  return 2.0 * context * context * (static_cast<double>(query_width()) + attention_width());
 }
 
 double Model::head_forward_flops() const noexcept {
@@ -200,20 +266,25 @@ void Model::check() const {
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
   check_experts(*this);
+  check_latent(*this);
   // Beyond these limits sizes in bytes would not fit in 64 bits; the largest models today have less than a
   // thousandth of it.
   constexpr double kMostParameters = 1e15, kMostValues = 1e17;
   const double inside = feed_forward > 0 ? feed_forward : 4.0 * hidden;
   const double in_experts = 1.0 * experts * expert_inner() + shared_feed_forward;
-  const double in_layers = 1.0 * layers * hidden * (4.0 * heads * head() + 3 * (inside + in_experts));
+  const double in_heads = 1.0 * heads * (2.0 * head() + rotary_width + value_head());
+  const double in_layers =
+      1.0 * layers *
+      (1.0 * hidden * (3 * (inside + in_experts) + 1.0 * query_rank + kv_rank + rotary_width) +
+       in_heads * (2.0 * hidden + query_rank + kv_rank));
   if (const double all = in_layers + 1.0 * hidden * (1.0 * vocabulary + context); all > kMostParameters)
     fail(Cause::kInvalidUsage,
          "model: about {:.3g} parameters (layers {}, hidden {}, vocabulary {}); expected at most {:.0e}", all,
          layers, hidden, vocabulary, kMostParameters);
-  if (const double values =
-          1.0 * layers * context *
-          (hidden + inside + 1.0 * heads * head() + 1.0 * heads * context +
-           1.0 * experts_per_token * (hidden + expert_inner()) + shared_feed_forward + experts);
+  if (const double values = 1.0 * layers * context *
+                            (hidden + inside + in_heads + 1.0 * heads * context +
+                             1.0 * experts_per_token * (hidden + expert_inner()) * expert_imbalance +
+                             shared_feed_forward + experts);
       values > kMostValues)
     fail(
         Cause::kInvalidUsage,
@@ -261,6 +332,16 @@ Model parse_model(std::string_view text, Model model) {
       model.moe_every = parse_positive(name, value);
     else if (name == "dense_first")
       model.dense_first = parse_positive(name, value);
+    else if (name == "kv_rank")
+      model.kv_rank = parse_positive(name, value);
+    else if (name == "query_rank")
+      model.query_rank = parse_positive(name, value);
+    else if (name == "rotary_width")
+      model.rotary_width = parse_positive(name, value);
+    else if (name == "value_width")
+      model.value_width = parse_positive(name, value);
+    else if (name == "expert_imbalance")
+      model.expert_imbalance = parse_number(name, value);
     else if (name == "bytes")
       model.bytes_per_value = parse_positive(name, value);
     else if (name == "gated")
@@ -276,8 +357,9 @@ Model parse_model(std::string_view text, Model model) {
           Cause::kInvalidUsage,
           "model description \"{}\": unknown field \"{}\"; known are name, layers, hidden (or width), heads, "
           "kv_heads, head_width, feed_forward, context, vocabulary, bytes (per value), experts, "
-          "experts_per_token, expert_feed_forward, shared_feed_forward, moe_every, dense_first, gated, "
-          "learned_positions, tied_embeddings, biases",
+          "experts_per_token, expert_feed_forward, shared_feed_forward, moe_every, dense_first, "
+          "expert_imbalance, kv_rank, query_rank, rotary_width, value_width, gated, learned_positions, "
+          "tied_embeddings, biases",
           text, name);
   }
   return model;

@@ -38,6 +38,15 @@ struct Model {
   int shared_feed_forward = 0;    ///< inner width of the expert that every token takes; 0 = none
   int moe_every = 1;    ///< of the layers from dense_first on every so many, the first too, are mixtures
   int dense_first = 0;  ///< so many layers at the beginning are dense
+  /// Of multi-head latent attention (arXiv 2405.04434): the width to which keys and values together are
+  /// compressed; 0 = attention has matrices of its own for them.
+  int kv_rank = 0;
+  int query_rank = 0;    ///< there: the width to which queries are compressed; 0 = they are not
+  int rotary_width = 0;  ///< there: values of a head's query and key, beside head_width, that positions turn
+  int value_width = 0;   ///< there: values of a head's value; 0 = head_width
+  /// Tokens of the ranks that get most of them, over the mean of all that divide a layer's experts, as
+  /// measured; 1 = the router spreads tokens evenly.
+  double expert_imbalance = 1;
 
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
   /// Without overflow, since check() names it.
@@ -47,8 +56,19 @@ struct Model {
   }
   /// Values per head.
   int head() const noexcept { return head_width > 0 ? head_width : hidden / heads; }
-  /// A, the values of all heads: attention's core works on so many. H unless heads have a width of their own.
-  int attention_width() const noexcept { return heads * head(); }
+  bool latent() const noexcept { return kv_rank > 0; }
+  /// Values per head of queries and keys, and of values.
+  int query_head() const noexcept { return head() + rotary_width; }
+  int value_head() const noexcept { return value_width > 0 ? value_width : head(); }
+  /// A, what all heads put out: attention's core works on so many values. H unless heads have a width of
+  /// their own.
+  int attention_width() const noexcept { return heads * value_head(); }
+  /// The values of a token's queries, of its keys and of its values, as the core takes them.
+  int query_width() const noexcept { return heads * query_head(); }
+  int keys_values_width() const noexcept { return key_value_heads() * (query_head() + value_head()); }
+  /// The values to which a token is compressed before its queries, keys and values are made of them, with
+  /// what positions turn of the keys, which all heads share; 0 without latent attention.
+  int compressed_width() const noexcept { return latent() ? query_rank + kv_rank + rotary_width : 0; }
   int expert_inner() const noexcept { return expert_feed_forward > 0 ? expert_feed_forward : inner(); }
   /// The inner width that each token passes through: F, or k experts and the shared one.
   int token_inner(Mlp mlp) const noexcept {
@@ -76,8 +96,11 @@ struct Model {
   std::uint64_t layers_parameters(int first, int count, int tensor = 1,
                                   int expert_parallel = 1) const noexcept;
   /// The number of a layer's parameters that are not divided: every tensor-parallel rank holds a copy of
-  /// them. A mixture's router, H E, is among them.
+  /// them. A mixture's router, H E, is among them, and of latent attention the matrices that compress.
   std::uint64_t replicated_layer_parameters(Mlp mlp = Mlp::kDense) const noexcept;
+  /// Those of the matrices that compress a token for latent attention, H (Q + K + R) of ranks Q and K and R
+  /// values that positions turn: every tensor-parallel rank has them whole.
+  std::uint64_t compression_parameters() const noexcept;
   /// The parameters of one expert on each of `tensor` ranks that share it.
   std::uint64_t expert_parameters(int tensor = 1) const noexcept;
   /// The token embedding's V H parameters, divided along the vocabulary (rounded up).
@@ -98,11 +121,13 @@ struct Model {
                                   int expert_parallel = 1) const noexcept;
   /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix that a token passes through (of a
   /// mixture the router, k experts and the shared one) and 4 S^2 A for attention (causal or not), with the
-  /// defaults 24 S H^2 + 4 S^2 H; backward is twice that.
+  /// defaults 24 S H^2 + 4 S^2 H; backward is twice that. Latent attention makes whole keys and values, as
+  /// training does.
   double layer_forward_flops(Mlp mlp = Mlp::kDense) const noexcept;
   /// Those of all layers.
   double layers_forward_flops() const noexcept;
-  /// The part of layer_forward_flops() that attention's two products without weights take: 4 S^2 A.
+  /// The part of layer_forward_flops() that attention's two products without weights take: 4 S^2 A, of which
+  /// half is for scores, and so in proportion to the width of queries.
   double attention_core_flops() const noexcept;
   /// The part that a mixture's experts take but for the shared one: k 2 S per parameter of one.
   double experts_forward_flops() const noexcept;
@@ -118,7 +143,8 @@ struct Model {
 
 /// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,
 /// feed_forward=, head_width=, bytes= per value, experts=, experts_per_token=, expert_feed_forward=,
-/// shared_feed_forward=, moe_every=, dense_first=, and gated=, learned_positions=, tied_embeddings=, biases=
+/// shared_feed_forward=, moe_every=, dense_first=, expert_imbalance=, kv_rank=, query_rank=, rotary_width=,
+/// value_width=, and gated=, learned_positions=, tied_embeddings=, biases=
 /// with yes or no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws
 /// kInvalidUsage.
 Model parse_model(std::string_view text, Model model = {});

@@ -26,7 +26,12 @@ Model parse_model(const JsonCursor& at) {
            "expert_feed_forward",
            "shared_feed_forward",
            "moe_every",
-           "dense_first"});
+           "dense_first",
+           "expert_imbalance",
+           "kv_rank",
+           "query_rank",
+           "rotary_width",
+           "value_width"});
   const auto whole = [](const JsonCursor& field) {
     return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
   };
@@ -49,6 +54,11 @@ Model parse_model(const JsonCursor& at) {
   count("shared_feed_forward", model.shared_feed_forward);
   count("moe_every", model.moe_every);
   count("dense_first", model.dense_first);
+  count("kv_rank", model.kv_rank);
+  count("query_rank", model.query_rank);
+  count("rotary_width", model.rotary_width);
+  count("value_width", model.value_width);
+  if (const auto field = at.optional("expert_imbalance")) model.expert_imbalance = field->positive_number();
   if (const auto field = at.optional("bytes_per_value")) model.bytes_per_value = whole(*field);
   if (const auto field = at.optional("gated")) model.gated = field->boolean();
   if (const auto field = at.optional("learned_positions")) model.learned_positions = field->boolean();
@@ -79,6 +89,10 @@ Json to_json(const Model& model) {
   if (!model.tied_embeddings) json["tied_embeddings"] = false;
   if (!model.biases) json["biases"] = false;
   if (model.head_width > 0) json["head_width"] = model.head_width;
+  if (model.latent()) json["kv_rank"] = model.kv_rank;
+  if (model.query_rank > 0) json["query_rank"] = model.query_rank;
+  if (model.rotary_width > 0) json["rotary_width"] = model.rotary_width;
+  if (model.value_width > 0) json["value_width"] = model.value_width;
   if (model.experts == 0) return json;
   json["experts"] = model.experts;
   json["experts_per_token"] = model.experts_per_token;
@@ -86,6 +100,7 @@ Json to_json(const Model& model) {
   if (model.shared_feed_forward > 0) json["shared_feed_forward"] = model.shared_feed_forward;
   if (model.moe_every > 1) json["moe_every"] = model.moe_every;
   if (model.dense_first > 0) json["dense_first"] = model.dense_first;
+  if (model.expert_imbalance != 1) json["expert_imbalance"] = model.expert_imbalance;
   return json;
 }
 

@@ -43,6 +43,15 @@ TEST(ModelJson, RandomModelsComeBack) {
       if (below(2) == 0) model.shared_feed_forward = 1 + below(1000);
       model.moe_every = 1 + below(3);
       model.dense_first = below(model.layers);
+      if (below(2) == 0) model.expert_imbalance = 1 + below(8) / 8.0;
+    }
+    if (!model.biases && !model.learned_positions && below(2) == 0) {
+      model.kv_heads = 0;
+      model.head_width = 1 + below(200);
+      model.kv_rank = 1 + below(1000);
+      model.rotary_width = 1 + below(100);
+      if (below(2) == 0) model.query_rank = 1 + below(1000);
+      if (below(2) == 0) model.value_width = 1 + below(200);
     }
     EXPECT_EQ(read_back(to_json(model)), model) << to_json(model).dump();
   }

@@ -39,12 +39,23 @@ TEST(ModelLibrary, CountsReleasedWeightsExactly) {
                                          {"mistral-7b", 7241732096ULL},
                                          {"mixtral-8x7b", 46702792704ULL},
                                          {"mixtral-8x22b", 140620634112ULL},
-                                         {"deepseek-moe-16b", 16375728128ULL}})
+                                         {"deepseek-moe-16b", 16375728128ULL},
+                                         {"deepseek-v2", 235741434880ULL},
+                                         {"deepseek-v3", 671026404352ULL}})
     EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
   // These have norms of queries and keys besides, of 128 values each.
   for (const auto& [name, parameters] : {std::pair{"qwen3-30b-a3b", 30532122624ULL - 48 * 256},
                                          {"qwen3-235b-a22b", 235093634560ULL - 94 * 256}})
     EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
+}
+
+TEST(ModelLibrary, HasDeepSeekV3AsItsPaperSays) {
+  const Model model = ModelLibrary::load().find("deepseek-v3").model;
+  EXPECT_NEAR(static_cast<double>(model.parameters()), 671e9, 0.1e9);
+  EXPECT_NEAR(static_cast<double>(model.active_parameters()), 37e9, 0.6e9);
+  EXPECT_EQ(model.mixtures(0, model.layers), 58);
+  EXPECT_EQ(model.mlp_of(2), Mlp::kDense);
+  EXPECT_EQ(model.mlp_of(3), Mlp::kMixture);
 }
 
 TEST(ModelLibrary, ResolvesWhatPeopleWrite) {

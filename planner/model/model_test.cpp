@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace tombolo::planner {
@@ -138,6 +140,51 @@ TEST(Model, HeadsMayHaveAWidthOfTheirOwn) {
   EXPECT_EQ(model.matrix_parameters() - 3u * 2048 * 6144, 2u * 2048 * 4096 + 2u * 2048 * 4 * 128);
 }
 
+TEST(Model, CountsLatentAttentionTermByTerm) {
+  Model model = llama(61, 7168, 128, 0, 18432, 129280);
+  model.head_width = 128;
+  model.kv_rank = 512;
+  model.query_rank = 1536;
+  model.rotary_width = 64;
+  model.check();
+  const std::uint64_t h = 7168, n = 128, mlp = 3 * h * 18432;
+  const std::uint64_t compress = h * (1536 + 512 + 64), expand = 1536 * n * 192 + 512 * n * 256;
+  EXPECT_EQ(model.matrix_parameters() - mlp, compress + expand + n * 128 * h);
+  EXPECT_EQ(model.layer_parameters(), model.matrix_parameters() + 2 * h + 1536 + 512);
+  // Four ranks divide all but the matrices that compress, and the norms.
+  EXPECT_EQ(model.layer_parameters(4), (mlp + expand + n * 128 * h) / 4 + compress + 2 * h + 1536 + 512);
+  const double s = model.context;
+  EXPECT_DOUBLE_EQ(model.attention_core_flops(), 2 * s * s * n * (192 + 128));
+  EXPECT_DOUBLE_EQ(model.layer_forward_flops(),
+                   2 * s * static_cast<double>(model.matrix_parameters()) + model.attention_core_flops());
+  model.query_rank = 0;
+  EXPECT_EQ(model.matrix_parameters() - mlp, h * n * 192 + h * 576 + 512 * n * 256 + n * 128 * h);
+  model.value_width = 64;
+  EXPECT_EQ(model.attention_width(), 128 * 64);
+}
+
+TEST(Model, SaysWhatContradictsItselfInLatentAttention) {
+  const auto expect = [](std::string_view part, auto change) {
+    Model model = llama(4, 64, 4, 0, 128, 99);
+    model.head_width = 16;
+    model.kv_rank = 8;
+    model.rotary_width = 4;
+    model.check();
+    change(model);
+    try {
+      model.check();
+      ADD_FAILURE() << "accepted, wanted: " << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  expect("rotary_width is 4, which is of latent attention", [](Model& model) { model.kv_rank = 0; });
+  expect("head_width is 0 and rotary_width 4", [](Model& model) { model.head_width = 0; });
+  expect("kv_heads is 2, but latent attention", [](Model& model) { model.kv_heads = 2; });
+  expect("with biases or learned positions", [](Model& model) { model.biases = true; });
+  expect("query_rank is -1", [](Model& model) { model.query_rank = -1; });
+}
+
 TEST(Model, SaysWhatContradictsItselfInAMixture) {
   const auto refused = [](auto change) -> std::string {
     Model model = maverick();
@@ -160,6 +207,9 @@ TEST(Model, SaysWhatContradictsItselfInAMixture) {
   expect("dense_first is 48, expected 0 to 47", [](Model& model) { model.dense_first = 48; });
   expect("with biases", [](Model& model) { model.biases = true; });
   expect("experts_per_token is 1 where there are no experts", [](Model& model) { model.experts = 0; });
+  expect("expert_imbalance is 0.5, expected 1 (even) to 128",
+         [](Model& model) { model.expert_imbalance = 0.5; });
+  expect("expert_imbalance is nan", [](Model& model) { model.expert_imbalance = NAN; });
   EXPECT_EQ(
       parse_model("experts=8,experts_per_token=2,expert_feed_forward=3,shared_feed_forward=4,moe_every=5,"
                   "dense_first=6,head_width=7")

@@ -110,6 +110,7 @@ void Profile::check(const Model& wanted) const {
   same("learned_positions", model->learned_positions, wanted.learned_positions);
   same("tied_embeddings", model->tied_embeddings, wanted.tied_embeddings);
   same("biases", model->biases, wanted.biases);
+  same("kv_rank", model->kv_rank, wanted.kv_rank);
 }
 
 std::vector<int> Profile::micro_batches(std::string_view device) const {

@@ -76,6 +76,8 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (can.context_parallel && !can.context_all_to_all && job.context_parallel > 1 &&
       job.context_exchange == ContextExchange::kAllToAll)
     lacks("context parallelism by all-to-all");
+  if (!can.latent_attention && job.model.latent())
+    lacks("latent attention, at least not by its recipe's overrides");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
   if (can.experts_divide_sequence && job.model.experts > 0 && job.tensor > 1 && !job.sequence_parallel)
     lacks("mixtures of experts whose layers several ranks share without dividing the sequence");

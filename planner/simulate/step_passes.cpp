@@ -135,10 +135,12 @@ double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) cons
                          sent_at_border(plan_, from.replica, std::min(stage, next)));
 }
 
+/// Whether a device is full, be it of what its process needs or of what it has not yet given back.
 bool StepBuilder::lacks_memory(const Worker& worker) const {
   const topology::Device& device = view_.host(worker.host).devices[at(plan_.ranks[at(worker.rank)].device)];
   return device.memory_bytes > 0 &&
-         static_cast<double>(rank_memory(plan_, worker.replica, worker.slot).total) >
+         static_cast<double>(rank_memory(plan_, worker.replica, worker.slot).total +
+                             deferred_bytes(plan_, worker.replica, worker.slot)) >
              usable_memory(plan_.job, device);
 }
 

@@ -116,6 +116,37 @@ TEST(StepPasses, PassesThatReceiveWaitWhereADeviceLacksMemory) {
   }
 }
 
+TEST(StepPasses, WhatIsNotYetGivenBackFillsADeviceToo) {
+  Model model = small_model(6);
+  Plan plan = simple_plan(model, {"a0", "a0", "a0", "a0", "a0", "a0"}, 3, 2, 8);
+  plan.job.data = 1;
+  plan.job.tensor = 2;
+  plan.job.framework = Framework::kMegatron;
+  plan.pipelines.resize(1);
+  for (Stage& stage : plan.pipelines[0].stages) stage.tensor = 2;
+  for (RankPlacement& rank : plan.ranks) rank = {rank.host, rank.device, rank.stage, 0, rank.replica};
+  auto profiles = std::make_shared<ComputeProfiles>();
+  ComputeProfile profile;
+  profile.crowded_seconds = 1000;
+  profiles->add(std::string(ComputeLibrary::kAnyGpu), profile);
+  plan.job.compute = profiles;
+  plan.job.reserve_bytes = 0;
+  auto cluster = make_cluster({{"a", 1, 6}}, 1e12);
+  std::uint64_t most = 0;
+  profiles->memory = HeldMemory{.kept_hidden = 8, .logit_bytes = 4, .source = "made up"};
+  for (int stage = 0; stage < 3; ++stage) most = std::max(most, rank_memory(plan, 0, stage).total);
+  for (auto& device : cluster.hosts[0].devices) {
+    device.kind = topology::DeviceKind::kGpu;
+    device.memory_bytes = static_cast<double>(most);
+  }
+  const auto step = [&](double tensors) {
+    profiles->memory->deferred_staged = tensors;
+    profiles->memory->deferred_tensor = 2;
+    return simulate(plan, ClusterView(cluster, "per-peer", {}), {.spans = false}).step_seconds;
+  };
+  EXPECT_GT(step(1), step(0) + 1000);
+}
+
 TEST(StepPasses, ZeroBubbleH1SplitsTheBackwardPass) {
   const auto cluster = make_cluster({{"a", 2}}, 1e6);
   Plan plan = two_stages(4);

@@ -208,6 +208,12 @@ std::pair<std::string, std::string> unreachable_of(const JsonCursor& cursor,
 
 ClusterFile ClusterFile::parse(const JsonDocument& document) {
   JsonCursor root = document.root();
+  if (!root.optional("tombolo_cluster"))
+    if (const auto fleet = root.optional("tombolo_fleet"))
+      fleet->reject(
+          "this is a fleet file, and a cluster file is needed; make one of it with `tombolo topo --fleet "
+          "FILE "
+          "--cluster-out FILE`, and give that");
   auto version =
       // comes first, because a newer file may hold fields that this build does not know
       root.field("tombolo_cluster");

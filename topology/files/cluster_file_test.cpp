@@ -188,6 +188,10 @@ TEST(ClusterFile, NamesLineAndFieldOfEachMistake) {
   no_device["hosts"][0]["nics"][0]["emulated"] = true;
   EXPECT_NO_THROW(parse(no_device));
   expect_error(Json::object(), "c.json:1: the field \"tombolo_cluster\" is missing");
+  expect_error(
+      {{"tombolo_fleet", 1}, {"clusters", Json::array()}},
+      "tombolo_fleet: this is a fleet file, and a cluster file is needed; make one of it with `tombolo "
+      "topo --fleet FILE --cluster-out FILE`");
 }
 
 TEST(ClusterFile, GivesTheLineWhereTheMistakeStands) {
