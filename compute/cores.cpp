@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tombolo::compute {
 namespace {
@@ -52,14 +53,70 @@ bool has_cpu(const std::string& controllers) {
   return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
+/// Which thread has each processor, while more and more threads get one.
+class Assignment {
+ public:
+  explicit Assignment(std::span<const ProcessorSet> threads)
+      : threads_(threads), holder_(ProcessorSet().size(), kNobody) {}
+
+  /// Finds that thread a processor, for which others may change to another of theirs; false where there is
+  /// none (Kuhn's algorithm).
+  bool give(std::size_t thread) {
+    tried_.reset();
+    return take(thread);
+  }
+
+ private:
+  static constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
+
+  bool take(std::size_t thread) {
+    const ProcessorSet& allowed = threads_[thread];
+    for (const bool only_free : {true, false}) {
+      for (std::size_t one = 0; one < allowed.size(); ++one) {
+        if (!allowed[one] || tried_[one] || (only_free && holder_[one] != kNobody)) continue;
+        tried_.set(one);
+        if (holder_[one] != kNobody && !take(holder_[one])) continue;
+        holder_[one] = thread;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  std::span<const ProcessorSet> threads_;
+  std::vector<std::size_t> holder_;
+  ProcessorSet tried_;
+};
+
 }  // namespace
 
-int usable_processors() noexcept {
+ProcessorSet own_processors() noexcept {
+  ProcessorSet found;
   cpu_set_t set;
   CPU_ZERO(&set);
-  // The call fails on machines with more than 1024 processors; then all of them are counted.
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  // The call fails on machines with more than 1024 processors; then all of them count.
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (std::size_t one = 0; one < found.size(); ++one) found[one] = CPU_ISSET(one, &set);
+  } else {
+    const auto all = static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    for (std::size_t one = 0; one < std::min(all, found.size()); ++one) found.set(one);
+  }
+  if (found.none()) found.set(0);
+  return found;
+}
+
+int usable_processors() noexcept {
+  return static_cast<int>(own_processors().count());
+}
+
+bool has_processor_for_each(std::span<const ProcessorSet> threads) {
+  ProcessorSet all;
+  for (const ProcessorSet& one : threads) all |= one;
+  if (threads.size() > all.count()) return false;
+  Assignment assignment(threads);
+  for (std::size_t thread = 0; thread < threads.size(); ++thread)
+    if (!assignment.give(thread)) return false;
+  return true;
 }
 
 double processor_quota(const fs::path& root) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
+#include <vector>
 
 namespace tombolo::compute {
 namespace {
@@ -60,6 +62,42 @@ TEST_F(ProcessorQuota, IsReadFromTheOldHierarchyToo) {
 TEST(UsableCores, AreSomeAndNotMoreThanTheProcessors) {
   EXPECT_GT(usable_cores(), 0);
   EXPECT_LE(usable_cores(), usable_processors());
+}
+
+ProcessorSet set_of(std::initializer_list<std::size_t> processors) {
+  ProcessorSet made;
+  for (const std::size_t one : processors) made.set(one);
+  return made;
+}
+
+bool enough(const std::vector<ProcessorSet>& threads) {
+  return has_processor_for_each(threads);
+}
+
+TEST(Processors, OfThisThreadAreThoseThatItMayUse) {
+  EXPECT_GT(own_processors().count(), 0U);
+  EXPECT_EQ(static_cast<int>(own_processors().count()), usable_processors());
+}
+
+TEST(Processors, AreEnoughForThreadsThatAreBoundToDifferentOnes) {
+  EXPECT_TRUE(enough({}));
+  EXPECT_TRUE(enough({set_of({0}), set_of({1})}));
+  EXPECT_TRUE(enough({set_of({1023}), set_of({7})}));
+  EXPECT_FALSE(enough({set_of({1}), set_of({1})}));
+  EXPECT_FALSE(enough({set_of({1}), set_of({1}), set_of({2, 3, 4})})) << "whatever there is for the third";
+  EXPECT_FALSE(enough({set_of({})}));
+}
+
+TEST(Processors, AreEnoughForAsManyThreadsThatMayUseAll) {
+  EXPECT_TRUE(enough(std::vector(64, ProcessorSet().set())));
+  EXPECT_TRUE(enough(std::vector(2, set_of({3, 5}))));
+  EXPECT_FALSE(enough(std::vector(3, set_of({3, 5}))));
+}
+
+TEST(Processors, AreGivenToThoseThatCanUseNoOther) {
+  EXPECT_TRUE(enough({set_of({0, 1, 2}), set_of({0, 1}), set_of({0})}));
+  EXPECT_TRUE(enough({set_of({0, 1}), set_of({1, 2}), set_of({2, 3}), set_of({0})})) << "all others change";
+  EXPECT_FALSE(enough({set_of({0, 1}), set_of({0, 1, 2, 3, 4}), set_of({0}), set_of({1})}));
 }
 
 }  // namespace

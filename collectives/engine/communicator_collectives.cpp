@@ -86,6 +86,11 @@ Compression compression_of(const CollectiveCall& call, Compression otherwise) {
   return *call.compression;
 }
 
+/// Whether all that it says of its elements is how many, of which type and by which operator.
+bool is_plain(const CollectiveCall& call) noexcept {
+  return !call.uneven && !call.factor && !call.compression && call.residual == nullptr;
+}
+
 /// Whether one of its buffers holds a part of each rank.
 bool has_parts(Collective collective) noexcept {
   switch (collective) {
@@ -118,11 +123,10 @@ class WaitedFor {
 
 }  // namespace
 
-ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
+bool Communicator::State::check_arguments(const CollectiveCall& call) const {
+  if (call.collective == Collective::kBarrier) return false;
   const std::string_view name = collective_name(call.collective);
-  if (call.collective == Collective::kBarrier) return {Collective::kBarrier, {}, false};
-  const bool rooted = is_rooted(call.collective);
-  if (rooted) check_peer(call.root, name);
+  if (is_rooted(call.collective)) check_peer(call.root, name);
   const auto rank = static_cast<std::size_t>(options.identity.rank);
   const bool is_root = options.identity.rank == call.root;
   const std::size_t part = total_bytes(name, call.count, call.type, 1);
@@ -200,6 +204,14 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
     case Collective::kBarrier:
       break;
   }
+  return in_place;
+}
+
+ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
+  const bool in_place = check_arguments(call);
+  if (call.collective == Collective::kBarrier) return {Collective::kBarrier, {}, false};
+  const std::string_view name = collective_name(call.collective);
+  const bool rooted = is_rooted(call.collective);
   const bool average = is_reduction(call.collective) && call.op == ReduceOp::kAverage;
   Problem problem{call.count, size_of(call.type), average, rooted ? call.root : 0};
   problem.compression = compression_of(call, options.compression);
@@ -230,6 +242,29 @@ std::string Communicator::State::describe(const StartedCollective& started) {
 std::uint64_t Communicator::State::start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key) {
   return host_calls->push({call.collective, key.problem, call.type, call.op, bytes_of(call.send),
                            static_cast<std::byte*>(call.receive), call.factor.value_or(Factor{})});
+}
+
+bool Communicator::State::repeats_last(const CollectiveCall& call) const noexcept {
+  if (!last || !last->plain || call.collective != last->collective) return false;
+  if (call.collective == Collective::kBarrier) return true;
+  return call.count == last->problem.count && call.type == last->type && call.op == last->op &&
+         (call.root == last->problem.root || !is_rooted(call.collective)) && is_plain(call);
+}
+
+void Communicator::State::run_again(const CollectiveCall& call) {
+  check_arguments(call);
+  const std::uint64_t number = ++operations;
+  Channels::Ticket ticket;
+  ticket.number = host_calls->push({call.collective, last->problem, call.type, call.op, bytes_of(call.send),
+                                    static_cast<std::byte*>(call.receive), Factor{}});
+  // Others may wait for this rank's part, and nobody for its note.
+  host_calls->progress();
+  note_start(number, call);
+  if (!host_calls->done(ticket.number) && !spin_in_host_memory(ticket.number)) {
+    return wait_for(
+        {call, {call.collective, last->problem, false}, number, StartedCollective::Way::kHostMemory, ticket});
+  }
+  operations_kept.complete(number);
 }
 
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
@@ -297,7 +332,14 @@ std::string Communicator::State::describe_wait(const StartedCollective& started)
   return text;
 }
 
+void Communicator::State::wait_for(const StartedCollective& started) {
+  const WaitedFor waiting(waited_for, started);
+  wait_until([&] { return done(started); }, [&] { return describe_wait(started); });
+  operations_kept.complete(started.number);
+}
+
 void Communicator::State::run(const CollectiveCall& call) {
+  if (repeats_last(call)) return run_again(call);
   const ScheduleKey key = check(call);
   const std::uint64_t number = ++operations;
   if (!mesh) return run_alone(call, key);
@@ -306,15 +348,15 @@ void Communicator::State::run(const CollectiveCall& call) {
   Channels::Ticket ticket;
   if (const Choice choice = choose(key); choice.through_host_memory()) {
     way = StartedCollective::Way::kHostMemory;
+    last->type = call.type;
+    last->op = call.op;
+    last->plain = choice.reason == Reason::kHostMemory && is_plain(call);
     ticket.number = start_in_host_memory(call, key);
     if (spin_in_host_memory(ticket.number)) return operations_kept.complete(number);
   } else {
     ticket = start_by_messages(call, key, choice, 0);
   }
-  const StartedCollective started{call, key, number, way, ticket};
-  const WaitedFor waiting(waited_for, started);
-  wait_until([&] { return done(started); }, [&] { return describe_wait(started); });
-  operations_kept.complete(number);
+  wait_for({call, key, number, way, ticket});
 }
 
 void Communicator::run(const CollectiveCall& call) {

@@ -142,6 +142,7 @@ Communicator::State::State(Options given)
 void Communicator::State::set_up() {
   const int rank = options.identity.rank, size = options.identity.size;
   bool same_links = true;
+  std::vector<compute::ProcessorSet> neighbours;  // of the ranks of this host
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
   } else {
@@ -159,6 +160,7 @@ void Communicator::State::set_up() {
                    {},
                    settings_of(options),
                    host ? host->card() : HostCard{},
+                   compute::own_processors(),
                    mesh->endpoint(),
                    options.cluster_file ? digest_of(*options.cluster_file) : 0};
     std::uint64_t token = 0;
@@ -190,6 +192,7 @@ void Communicator::State::set_up() {
       for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
       peers.push_back({record.host, record.endpoint});
       cards.push_back(record.memory);
+      if (record.host == own.host) neighbours.push_back(record.processors);
     }
     const bool one_host = std::all_of(members.begin(), members.end(),
                                       [&](const Member& member) { return member.host == own.host; });
@@ -208,13 +211,11 @@ void Communicator::State::set_up() {
   rank_map.uniform_links = options.routing == Routing::kShared;
   weigh_network(same_links);
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
-  const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
-    return member.host == members[static_cast<std::size_t>(rank)].host;
-  });
-  // With more ranks than cores, spinning keeps the very rank from running that is waited for.
-  spin = options.spin                                 ? *options.spin
-         : neighbours <= compute::usable_processors() ? Duration(kSpin)
-                                                      : Duration::zero();
+  // Where ranks share a processor, spinning keeps the very rank from running that is waited for. Each may be
+  // bound to one of its own, as MPI's launchers do.
+  spin = options.spin                                  ? *options.spin
+         : compute::has_processor_for_each(neighbours) ? Duration(kSpin)
+                                                       : Duration::zero();
 }
 
 void Communicator::State::weigh_network(bool same_links) {

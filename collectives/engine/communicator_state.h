@@ -73,9 +73,18 @@ struct Communicator::State {
   Reach reach_in_host() const;
 
   // --- what calls do
+  /// Whether the call is in place; throws kInvalidUsage where its arguments cannot be right.
+  bool check_arguments(const CollectiveCall& call) const;
   /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.
   ScheduleKey check(const CollectiveCall& call) const;
   void run(const CollectiveCall& call);
+  /// Whether the call differs from the last collective in its buffers at most, and that one went through the
+  /// host's memory. This one goes there, too.
+  bool repeats_last(const CollectiveCall& call) const noexcept;
+  /// Runs such a call: small ones take less time than it takes to choose a way for them.
+  void run_again(const CollectiveCall& call);
+  /// Waits for what run() has started.
+  void wait_for(const StartedCollective& started);
   /// The call's number in `host_calls`.
   std::uint64_t start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key);
   Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, const Choice& choice,
@@ -203,6 +212,11 @@ struct Communicator::State {
     Collective collective;
     Problem problem;
     Choice choice;
+    /// Whether it was a call of run() that went through the host's memory since nothing said otherwise, and
+    /// that these two and `problem` describe in full.
+    bool plain = false;
+    DataType type{};
+    ReduceOp op{};
   };
   std::optional<LastCall> last;
   std::shared_ptr<const TuningTable> table;  ///< for a job of this shape; null: none

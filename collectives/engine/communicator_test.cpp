@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -221,6 +223,128 @@ TEST(Communicator, GoesThroughMemoryWhereAllRanksAreOnOneHost) {
           std::int32_t one = 1;
           part->all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum);
           ASSERT_EQ(one, part->size());
+        },
+        on_one_host));
+  }
+}
+
+/// Calls that all ranks draw alike: half of them as the one before, the others changed in one argument.
+class DrawnCalls {
+ public:
+  explicit DrawnCalls(unsigned seed) : random_(seed) {}
+
+  void draw(int ranks) {
+    const auto below = [&](int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); };
+    switch (below(12)) {
+      case 0:
+        collective =
+            std::array{Collective::kAllReduce, Collective::kReduce, Collective::kAllGather,
+                       Collective::kBroadcast, Collective::kBarrier}[static_cast<std::size_t>(below(5))];
+        break;
+      case 1:
+        type = below(2) == 0 ? DataType::kInt32 : DataType::kFloat32;
+        break;
+      case 2:
+        op = std::array{ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}[static_cast<std::size_t>(below(3))];
+        break;
+      case 3:
+        count = static_cast<std::size_t>(std::array{1, 7, 600, 40'000}[static_cast<std::size_t>(below(4))]);
+        break;
+      case 4:
+        root = below(ranks);
+        break;
+      case 5:
+        doubled_by = below(2) == 0 ? -1 : below(ranks);
+        break;
+      default:
+        break;
+    }
+    started = below(8) == 0;
+    wrong = below(8) == 0;
+  }
+
+  /// Makes the call, and compares what it gives.
+  void make(Communicator& all, std::uint32_t seed) const {
+    const int me = all.rank();
+    const auto ranks = static_cast<std::size_t>(all.size());
+    const bool doubles = is_reduction(collective) && op == ReduceOp::kSum && doubled_by >= 0;
+    const std::size_t block = count * size_of(type);
+    Bytes in = filled(count, type, me, op, seed), out(block * ranks, std::byte{0x55});
+    Bytes expected = out;
+    CollectiveCall call{collective, in.data(), out.data(), count, type, op, root};
+    if (wrong && collective != Collective::kBarrier) {
+      CollectiveCall overlapping = call;
+      overlapping.send = out.data() + 1;
+      if (collective != Collective::kReduce || me == root) {
+        if (collective != Collective::kBroadcast || me == root) {
+          EXPECT_THROW(all.run(overlapping), Error);
+        }
+      }
+    }
+    if (doubles && me == doubled_by) {
+      Bytes two(size_of(type));
+      put(two.data(), type, 2);
+      call.factor = Factor::at(two.data(), type);
+    }
+    if (started) {
+      all.wait(all.start(call));
+    } else {
+      all.run(call);
+    }
+    const bool gets = me == root || collective != Collective::kReduce;
+    switch (collective) {
+      case Collective::kAllReduce:
+      case Collective::kReduce:
+        if (!gets) return;
+        for (std::size_t i = 0; i < count; ++i) {
+          double value = op == ReduceOp::kSum ? 0 : value_at(i, type, 0, op, seed);
+          for (int rank = 0; rank < all.size(); ++rank) {
+            const double other = value_at(i, type, rank, op, seed);
+            value = op == ReduceOp::kMin   ? std::min(value, other)
+                    : op == ReduceOp::kMax ? std::max(value, other)
+                                           : value + other * (doubles && rank == doubled_by ? 2 : 1);
+          }
+          put(expected.data() + i * size_of(type), type, value);
+        }
+        break;
+      case Collective::kAllGather:
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+          std::ranges::copy(filled(count, type, static_cast<int>(rank), op, seed),
+                            expected.begin() + static_cast<std::ptrdiff_t>(rank * block));
+        break;
+      case Collective::kBroadcast:
+        std::ranges::copy(filled(count, type, root, op, seed), expected.begin());
+        break;
+      default:
+        break;
+    }
+    ASSERT_EQ(out, expected) << collective_name(collective) << " of " << count;
+  }
+
+ private:
+  std::mt19937 random_;
+  Collective collective = Collective::kAllReduce;
+  DataType type = DataType::kInt32;
+  ReduceOp op = ReduceOp::kSum;
+  std::size_t count = 7;
+  int root = 0;
+  int doubled_by = -1;  // the rank whose values are multiplied in sums; -1: none
+  bool started = false, wrong = false;
+};
+
+TEST(Communicator, ACallThatDiffersFromTheLastInOneArgumentIsThatCall) {
+  const unsigned seed = test_seed();
+  for (const char* clusters : {"AA", "AAA"}) {
+    expect_fine(run_ranks(
+        clusters,
+        [&](Communicator& all) {
+          DrawnCalls calls(seed);
+          for (int call = 0; call < test_rounds(1500); ++call) {
+            calls.draw(all.size());
+            calls.make(all, seed + static_cast<unsigned>(call));
+            if (testing::Test::HasFatalFailure()) return;
+            ASSERT_EQ(all.last_algorithm(), "host");
+          }
         },
         on_one_host));
   }

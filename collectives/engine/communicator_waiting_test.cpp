@@ -1,13 +1,17 @@
 // What a waiting rank leaves to others of its processor. Ranks are threads.
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/testing/test_support.h"
+#include "compute/cores.h"
 #include "transport/testing/forwarding_kernel.h"
 
 namespace tombolo::collectives {
@@ -62,6 +66,65 @@ TEST_P(WaitingRank, YieldsItsProcessorWhileItSpins) {
         options.progress = GetParam();
         options.spin = std::chrono::seconds(20);
       }));
+}
+
+/// Yields of a thread until it first asks the kernel what has come: then it is about to sleep.
+class YieldsBeforePolling final : public transport::test::ForwardingKernel {
+ public:
+  int sched_yield() noexcept override {
+    if (counts()) ++count;
+    return ForwardingKernel::sched_yield();
+  }
+  int poll(pollfd* handles, nfds_t number, int timeout_ms) noexcept override {
+    if (counts()) polled = true;
+    return ForwardingKernel::poll(handles, number, timeout_ms);
+  }
+  std::atomic<std::thread::id> watched;
+  std::atomic<bool> polled{false};
+  std::atomic<int> count{0};
+
+ private:
+  bool counts() const { return !polled && std::this_thread::get_id() == watched.load(); }
+};
+
+/// The yields of one of two ranks that waits for the other, where `processor` says to which one each binds
+/// itself before it makes its communicator.
+int yields_before_polling(const std::array<std::size_t, 2>& processor) {
+  YieldsBeforePolling kernel;
+  const transport::KernelInPlace in_place(kernel);
+  expect_fine(run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        all.barrier();
+        if (all.rank() == 0) {
+          kernel.watched = std::this_thread::get_id();
+        } else {
+          const auto late = Deadline::after(std::chrono::seconds(10));
+          while (!kernel.polled && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_TRUE(kernel.polled) << "rank 0 does not sleep";
+        }
+        all.barrier();
+        if (all.rank() == 0) kernel.watched = std::thread::id();
+      },
+      [&](Options& options) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(processor[static_cast<std::size_t>(options.identity.rank)], &set);
+        EXPECT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+        options.router.host.name = "host";
+        options.spin = std::nullopt;
+      }));
+  return kernel.count;
+}
+
+// As a launcher binds them. A wait that counts time, and spins, follows the one that does not.
+TEST(BoundRanks, SpinWhereEachHasAnotherProcessor) {
+  std::vector<std::size_t> usable;
+  const auto own = compute::own_processors();
+  for (std::size_t one = 0; one < own.size(); ++one)
+    if (own[one]) usable.push_back(one);
+  if (usable.size() < 2) GTEST_SKIP() << "there is one processor";
+  EXPECT_GT(yields_before_polling({usable[0], usable[1]}), yields_before_polling({usable[0], usable[0]}));
 }
 
 }  // namespace

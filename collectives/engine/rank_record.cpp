@@ -1,5 +1,7 @@
 #include "collectives/engine/rank_record.h"
 
+#include <array>
+
 #include "base/error.h"
 #include "transport/bytes.h"
 
@@ -7,11 +9,36 @@ namespace tombolo::collectives {
 namespace {
 
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
-// texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u64 cluster file, u16 length
-// of the endpoint, endpoint.
+// texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u8 bytes of the set of
+// processors (without zeros at its end), the set (processor p is bit p % 8 of byte p / 8), u64 cluster file,
+// u16 length of the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
 constexpr std::uint8_t kRecordVersion = 5;
 constexpr std::size_t kMostRecordSettings = 16;
+constexpr std::size_t kMostProcessorBytes = compute::ProcessorSet().size() / 8;
+
+void write_processors(transport::ByteWriter& writer, const compute::ProcessorSet& processors) {
+  std::array<std::byte, kMostProcessorBytes> bytes{};
+  std::size_t length = 0;
+  for (std::size_t one = 0; one < processors.size(); ++one) {
+    if (!processors[one]) continue;
+    bytes[one / 8] |= std::byte{1} << one % 8;
+    length = one / 8 + 1;
+  }
+  writer.number(static_cast<std::uint8_t>(length));
+  writer.raw(std::span(bytes).first(length));
+}
+
+compute::ProcessorSet read_processors(transport::ByteReader& reader) {
+  const std::size_t length = reader.number<std::uint8_t>();
+  if (length > kMostProcessorBytes)
+    fail(Cause::kRemote, "{} bytes of a set of processors, at most {}", length, kMostProcessorBytes);
+  const auto bytes = reader.raw(length);
+  compute::ProcessorSet processors;
+  for (std::size_t one = 0; one < length * 8; ++one)
+    processors[one] = (bytes[one / 8] >> one % 8 & std::byte{1}) != std::byte{0};
+  return processors;
+}
 
 RankRecord read_record(std::span<const std::byte> bytes) {
   transport::ByteReader reader(bytes, "the record");
@@ -35,6 +62,7 @@ RankRecord read_record(std::span<const std::byte> bytes) {
   record.memory.memory = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.doorbell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.token = reader.number<std::uint64_t>();
+  record.processors = read_processors(reader);
   record.cluster_file = reader.number<std::uint64_t>();
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
@@ -60,6 +88,7 @@ std::vector<std::byte> RankRecord::encode() const {
   writer.number(static_cast<std::uint32_t>(memory.memory));
   writer.number(static_cast<std::uint32_t>(memory.doorbell));
   writer.number(memory.token);
+  write_processors(writer, processors);
   writer.number(cluster_file);
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());

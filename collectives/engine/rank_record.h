@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/host/host_group.h"
+#include "compute/cores.h"
 #include "transport/endpoint.h"
 
 namespace tombolo::collectives {
@@ -18,6 +19,7 @@ struct RankRecord {
   std::string token;  ///< random; tells two processes apart that say that they are the same rank
   std::vector<std::pair<std::string, std::string>> settings;  ///< those that must be equal on every rank
   HostCard memory;                                            ///< for ranks of the same host
+  compute::ProcessorSet processors;                           ///< on which its thread may run
   transport::Endpoint endpoint;
   std::uint64_t cluster_file = 0;  ///< digest_of() the rank's; 0: it has none
 

@@ -17,7 +17,9 @@ RankRecord example_record() {
                  "0123456789abcdef",
                  {{"number of ranks", "4"}, {"TOMBOLO_SEGMENT", "65536"}},
                  {1234, 5, -1, 0xfedcba9876543210},
+                 {},
                  {}};
+  one.processors.set(0).set(17).set(1023);
   one.cluster_file = 0x0123456789abcdef;
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};
@@ -42,6 +44,7 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.token, example_record().token);
   EXPECT_EQ(again.settings, example_record().settings);
   EXPECT_EQ(again.memory, example_record().memory);
+  EXPECT_EQ(again.processors, example_record().processors);
   EXPECT_EQ(again.cluster_file, example_record().cluster_file);
   EXPECT_EQ(again.encode(), example_record().encode());
 }
@@ -56,6 +59,7 @@ TEST(RankRecord, TakesLessThanAKibibyteWithEightNics) {
                   {"TOMBOLO_SEGMENT", "1048576"},
                   {"small-vector limit", "65536"}};
   one.endpoint.host = one.host;
+  one.processors.set();
   for (int nic = 0; nic < 8; ++nic)
     one.endpoint.offers.push_back({"mlx5_ib" + std::to_string(nic), topology::NicKind::kInfiniBand, 7,
                                    "fd00::" + std::to_string(nic), 4000, 400'000'000'000, false});

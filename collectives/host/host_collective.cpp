@@ -25,18 +25,31 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-/// What all ranks must agree on. `before`: the same of the call before, so that whoever has made another call
-/// at which no rank has looked is found by the next one.
-std::uint32_t hash_of(const HostCall& call, std::uint32_t before) noexcept {
-  const std::uint64_t facts[] = {before,
-                                 static_cast<std::uint64_t>(call.collective),
+constexpr std::uint64_t kHashFactor = 0x100000001b3;
+
+/// A hash of what all ranks must agree on.
+std::uint64_t facts_of(const HostCall& call) noexcept {
+  const std::uint64_t facts[] = {static_cast<std::uint64_t>(call.collective),
                                  call.problem.count,
                                  call.problem.element_bytes,
                                  static_cast<std::uint64_t>(call.problem.root),
                                  static_cast<std::uint64_t>(call.op),
                                  call.problem.average};
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a's, by words
-  for (const std::uint64_t fact : facts) hash = (hash ^ fact) * 0x100000001b3;
+  for (const std::uint64_t fact : facts) hash = (hash ^ fact) * kHashFactor;
+  return hash;
+}
+
+bool same_facts(const HostCall& a, const HostCall& b) noexcept {
+  return a.collective == b.collective && a.op == b.op && a.problem.count == b.problem.count &&
+         a.problem.element_bytes == b.problem.element_bytes && a.problem.root == b.problem.root &&
+         a.problem.average == b.problem.average;
+}
+
+/// Of these facts and the hash of the call before, so that whoever has made another call at which no rank has
+/// looked is found by the next one.
+std::uint32_t hash_after(std::uint32_t before, std::uint64_t facts) noexcept {
+  const std::uint64_t hash = (before ^ facts) * kHashFactor;
   return static_cast<std::uint32_t>(hash >> 32 ^ hash);
 }
 
@@ -57,9 +70,10 @@ HostCollective::Chunk HostCollective::part_of(Chunk chunk, int rank) const noexc
 void HostCollective::start(const HostCall& call) noexcept {
   const auto ranks = static_cast<std::size_t>(group_.size());
   const std::size_t bytes = call.problem.bytes();
+  if (facts_ == 0 || !same_facts(call, call_)) facts_ = facts_of(call);
   call_ = call;
   first_ += rounds_;
-  hash_ = hash_of(call, hash_);
+  hash_ = hash_after(hash_, facts_);
   round_ = 0;
   announced_ = false;
   looked_ = 0;
@@ -120,9 +134,19 @@ bool HostCollective::owes(int rank) const noexcept {
   return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, kSlots - 1));
 }
 
+bool HostCollective::has_announced(int rank, std::uint64_t number) noexcept {
+  std::uint64_t& seen = seen_[static_cast<std::size_t>(rank)];
+  if (seen >= number) return true;
+  // Whoever keeps up has announced the newest round, too; then the next calls need not look. A root looks at
+  // nothing else of the others, and each look brings a line from another processor.
+  seen = std::max(seen, group_.announced(rank, number + kSlots - 2));
+  if (seen < number) seen = std::max(seen, group_.announced(rank, number));
+  return seen >= number;
+}
+
 bool HostCollective::all_announced(std::uint64_t number) noexcept {
   for (; looked_ < group_.size(); ++looked_) {
-    if (looked_ == group_.index() || group_.has_announced(looked_, number)) continue;
+    if (looked_ == group_.index() || has_announced(looked_, number)) continue;
     awaited_ = looked_;
     return false;
   }

@@ -14,6 +14,7 @@
 // Reductions combine the ranks' values in the order of the ranks, so that everyone has the same bits.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -73,6 +74,8 @@ class HostCollective {
   void count_read_buffers() noexcept;
   void write(std::size_t round) noexcept;
   void read(std::size_t round) noexcept;
+  /// Whether the rank has announced that round, which is the newest of this rank less kSlots - 2, or more.
+  bool has_announced(int rank, std::uint64_t number) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
   bool needed_announced(std::uint64_t number) noexcept;
   bool needs(int rank) const noexcept;
@@ -106,13 +109,15 @@ class HostCollective {
   Way way_ = Way::kThroughSlots;
   bool only_slots_ = false;  // a buffer could not be read: all ranks know it from the same call
   HostCall call_;
-  std::uint32_t hash_ = 0;
+  std::uint64_t facts_ = 0;  // a hash of what all ranks must agree on in this call; 0: before the first
+  std::uint32_t hash_ = 0;   // of this call and of all before
   std::uint64_t first_ = 1;  // number of this call's first round
   std::size_t round_ = 0, rounds_ = 0;
   std::size_t step_ = 0;    // bytes of a part, or of the whole, that one round moves at most
   bool announced_ = false;  // this rank's part of the present round
   bool in_parts_ = false;   // an all-reduce of which each rank combines a part
-  int looked_ = 0;          // ranks that have announced what is awaited
+  std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced
+  int looked_ = 0;                                // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
   std::uint64_t written_ = 0, read_ = 0;

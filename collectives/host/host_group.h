@@ -79,7 +79,11 @@ class HostGroup {
 
   /// Whether the rank has announced that round. What it wrote before is then visible.
   bool has_announced(int index, std::uint64_t round) const noexcept {
-    return memory(index).announcements[round % kSlots].round.load(std::memory_order_acquire) >= round;
+    return announced(index, round) >= round;
+  }
+  /// The last round that the rank has announced where it announces that one; 0: none.
+  std::uint64_t announced(int index, std::uint64_t round) const noexcept {
+    return memory(index).announcements[round % kSlots].round.load(std::memory_order_acquire);
   }
   /// Announces this rank's next round, for which the rest of the announcement and the slot are written.
   void announce(std::uint64_t round) noexcept;

@@ -136,6 +136,7 @@ void put_collectives() {
   record.cluster = "A";
   record.token = "0123456789abcdef";
   record.settings = {{"number of ranks", "2"}, {"TOMBOLO_SEGMENT", "1048576"}};
+  record.processors.set(0).set(9);
   record.endpoint = endpoint();
   put("rank_record", "two_nics", record.encode(), 0);
   text("islands", "two", collectives::Islands{{0, 1, 0, 1}, 2, 1e9, 1e8, 1e-4}.encode());
