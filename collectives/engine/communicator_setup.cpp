@@ -9,6 +9,7 @@
 #include "collectives/discovery/discover.h"
 #include "collectives/engine/communicator_state.h"
 #include "collectives/engine/rank_record.h"
+#include "collectives/schedule/cluster_weights.h"
 #include "compute/cores.h"
 
 namespace tombolo::collectives {
@@ -199,6 +200,9 @@ void Communicator::State::set_up() {
   }
   rank_map = RankMap::make(rank, locations());
   rank_map.uniform_links = options.routing == Routing::kShared;
+  std::vector<int> firsts;
+  for (const auto& cluster : rank_map.clusters) firsts.push_back(cluster.front());
+  rank_map.cluster_weights = cluster_weights(discovery.between(firsts));
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
     return member.host == members[static_cast<std::size_t>(rank)].host;

@@ -43,8 +43,8 @@ class TwoLevelSum {
       cuts.push_back(cuts_of(segment_of(segment)));
       most_cuts = std::max(most_cuts, cuts.back().size());
     }
-    ClusterExchange exchange(builder_, problem_, compression_, ranks_.cluster, ranks_.clusters.size(),
-                             most_cuts, share_bytes_ / problem_.element_bytes);
+    ClusterExchange exchange(builder_, problem_, compression_, ranks_, most_cuts,
+                             share_bytes_ / problem_.element_bytes);
     const std::size_t steps = exchange.steps(), lag = steps - 1 + kLag;
     for (std::size_t turn = 0; turn < segments_ + lag + 1; ++turn) {
       if (turn < segments_) {
