@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::bench {
 namespace {
@@ -35,6 +36,9 @@ std::vector<Device> gather_devices(const api::Communicator& communicator, int ra
   own.pid = ::getpid();
   own.number = own.rank % ranks_here;
   ::gethostname(own.host, sizeof(own.host) - 1);
+  std::string declared = topology::kHostParameter.text();
+  if (declared.empty()) declared = own.host;
+  declared.copy(own.declared, sizeof(own.declared) - 1);
   std::vector<Device> all(static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(&own, all.data(), sizeof(own), tomboloInt8);
   return all;

@@ -14,6 +14,7 @@ struct Device {
   int pid = 0;
   int number = 0;  ///< number of the rank within its process
   char host[256] = {};
+  char declared[64] = {};  ///< its host's name in a cluster file: TOMBOLO_HOST, or `host`
 };
 
 /// The devices of all ranks, by rank, on every rank. Collective.

@@ -262,6 +262,11 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
       ->check([](const std::string& text) {
         return text.ends_with(".json") ? std::string() : text + " does not end in .json";
       });
+  app.add_option(
+         "--bound", flags.bound_file,
+         "Say at the end how many times as long as the lower bound on the network of this cluster file "
+         "each size took")
+      ->type_name("FILE");
   app.add_flag(
          "--explain", flags.explain,
          "Say at the end what the engine knows of the network, and which algorithm each size took and why")

@@ -40,6 +40,7 @@ struct Flags {
   std::size_t unalign = 0;  ///< elements
   std::string output_file;  ///< empty: none
   std::string tuning_file;  ///< where the table of the fastest algorithms goes; empty: none is made
+  std::string bound_file;   ///< a cluster file, with whose lower bounds times are compared; empty: none
   bool explain = false;     ///< say which way each size took, and why
   std::vector<std::string> arguments;  ///< as given, for the JSON file
 

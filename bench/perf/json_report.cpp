@@ -111,6 +111,8 @@ Json row_json(const Flags& flags, const Row& row) {
             {"in_place", result_json(flags, row.in_place)},
             {"actual_iterations", flags.iterations},
             {"experiment_name", ""}};
+  if (!flags.bound_file.empty())
+    json["lower_bound"] = {{"time", row.bound.seconds * 1e6}, {"cause", row.bound.cause}};
   if (flags.explain) json["explanation"] = call_json(row.out_of_place.measurement.explanation);
   if (flags.per_iteration) {
     json["out_of_place_per_iter"] = iterations_json(flags, row.out_of_place);

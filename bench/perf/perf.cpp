@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "bench/bound/lower_bound.h"
 #include "bench/perf/devices.h"
 #include "bench/perf/exit_codes.h"
 #include "bench/perf/explanation.h"
@@ -19,6 +20,8 @@
 #include "bench/perf/report.h"
 #include "bench/perf/tune.h"
 #include "bench/perf/watchdog.h"
+#include "collectives/schedule/collective.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::bench {
 namespace {
@@ -34,6 +37,11 @@ std::optional<double> least_allowed_bandwidth() {
   return value;
 }
 
+/// The engine's name of what a program measures.
+std::string_view engine_name(const Collective& collective) {
+  return collective.name == "alltoall" ? "all_to_all" : collective.name;
+}
+
 /// Refuses settings that the number of ranks or the environment makes impossible.
 void check_usage(const Collective& collective, const Flags& flags, int ranks) {
   if (collective.power_of_two && (ranks & (ranks - 1)) != 0) {
@@ -47,6 +55,9 @@ void check_usage(const Collective& collective, const Flags& flags, int ranks) {
     fail(Cause::kInvalidUsage, "--tune: there is no algorithm to choose for {} among {} ranks",
          collective.name, ranks);
   }
+  if (!flags.bound_file.empty() && collective.point_to_point)
+    fail(Cause::kInvalidUsage, "--bound: {} is no collective of the engine's, and has no bound here",
+         collective.name);
   for (const char* const name : {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK"}) {
     if (std::getenv(name) != nullptr) {
       fail(Cause::kUnsupported, "{} is set, but these programs measure all ranks as one group: unset it",
@@ -72,6 +83,10 @@ class Run {
     summary_.least_allowed_bandwidth = least_allowed_bandwidth();
     const auto devices = gather_devices(communicator_, flags_.ranks_here());
     check_memory(flags_, communicator_, devices);
+    if (!flags_.bound_file.empty()) {
+      network_ = topology::ClusterFile::load(flags_.bound_file);
+      for (const Device& device : devices) hosts_.emplace_back(device.declared);
+    }
     std::string file;
     if (prints_ && !flags_.output_file.empty()) {
       file = free_output_file(flags_.output_file);
@@ -92,6 +107,7 @@ class Run {
     }
     summary_.average_bus_bandwidth = bus_bandwidths_ / results_;
     if (prints_) table_.footer(program_, summary_);
+    if (prints_ && network_) std::fputs(compared_with_bounds(rows_).c_str(), stdout);
     if (prints_ && flags_.explain) std::fputs(explained(explained_, communicator_.explain()).c_str(), stdout);
     if (!file.empty()) {
       Json report = to_json(flags_, devices, rows_, summary_, start);
@@ -152,7 +168,11 @@ class Run {
       if (prints_) table_.end();
       if (prints_ && flags_.explain)
         explained_.push_back({row.bytes, row.out_of_place.measurement.explanation});
-      if (prints_ && !flags_.output_file.empty()) rows_.push_back(std::move(row));
+      if (network_)
+        row.bound =
+            lower_bound(*network_, hosts_, *collectives::collective_from_name(engine_name(collective_)),
+                        static_cast<double>(row.bytes), root);
+      if (prints_ && (network_ || !flags_.output_file.empty())) rows_.push_back(std::move(row));
     }
   }
 
@@ -203,9 +223,11 @@ class Run {
   const bool prints_;
   const std::string program_;
   const Table table_;
-  std::vector<Row> rows_;                    ///< for -J
-  std::vector<ExplainedSize> explained_;     ///< for --explain
-  double bus_bandwidths_ = 0, results_ = 0;  ///< sum and number of the bus bandwidths
+  std::optional<topology::ClusterFile> network_;  ///< for --bound
+  std::vector<std::string> hosts_;                ///< by rank, as it names them
+  std::vector<Row> rows_;                         ///< for -J and --bound
+  std::vector<ExplainedSize> explained_;          ///< for --explain
+  double bus_bandwidths_ = 0, results_ = 0;       ///< sum and number of the bus bandwidths
   Summary summary_;
 };
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/bound/lower_bound.h"
 #include "bench/perf/devices.h"
 #include "bench/perf/flags.h"
 #include "bench/perf/measure.h"
@@ -39,7 +40,12 @@ struct Row {
   std::string_view type, op;
   int root = -1;
   Result out_of_place, in_place;
+  Bound bound;  ///< with --bound
 };
+
+/// What --bound prints at the end of a table, in lines that begin with "#": each size's bound, and how many
+/// times as long the calls took (medians).
+std::string compared_with_bounds(const std::vector<Row>& rows);
 
 struct Summary {
   int failed_checks = 0;

@@ -94,6 +94,23 @@ void Table::header(std::string_view program, const std::vector<Device>& devices)
   print(text);
 }
 
+std::string compared_with_bounds(const std::vector<Row>& rows) {
+  std::string text = fmt::format(
+      "# Lower bounds, and how many times as long the medians are:\n# {:>10}  {:>10}  {:>12}  {:>8}\n",
+      "size (B)", "bound (us)", "out-of-place", "in-place");
+  for (const Row& row : rows) {
+    if (row.bound.seconds <= 0) {
+      text += fmt::format("# {:>10}  {:>10}\n", row.bytes, "none");
+      continue;
+    }
+    text += fmt::format("# {:>10}  {:>10}  {:>12.2f}  {:>8.2f}  {}\n", row.bytes,
+                        fitted(row.bound.seconds * 1e6, 7),
+                        row.out_of_place.measurement.median / row.bound.seconds,
+                        row.in_place.measurement.median / row.bound.seconds, row.bound.cause);
+  }
+  return text + "#\n";
+}
+
 void Table::begin(const Row& row) const {
   print(fmt::format("{:12}  {:12}  {:>8}  {:>6}  {:6}", row.bytes, row.count, row.type, row.op, row.root));
 }

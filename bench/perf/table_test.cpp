@@ -138,5 +138,20 @@ TEST(PerfTable, TheTimeOfDayIsLocal) {
   ::tzset();
 }
 
+TEST(Table, ComparesMediansWithBounds) {
+  Row one;
+  one.bytes = 1024;
+  one.bound = {1e-3, "1 KiB out of A, 8 Mbit/s"};
+  one.out_of_place.measurement.median = 1.25e-3;
+  one.in_place.measurement.median = 2e-3;
+  Row none;
+  none.bytes = 2048;
+  const std::string text = compared_with_bounds({one, none});
+  EXPECT_NE(text.find("1024     1000.00          1.25      2.00  1 KiB out of A, 8 Mbit/s\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2048        none\n"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace tombolo::bench

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "bench/bound/lower_bound.h"
 
 namespace tombolo::bench {
 namespace {
@@ -243,14 +244,13 @@ SimulatedTime simulate(const Network& network, const std::vector<Schedule>& sche
 }
 
 double lower_bound(const Network& network, Collective collective, double bytes) {
-  // Of `groups` groups behind a link each way, what has to go through each.
-  const auto through = [&](int groups) {
-    const double share = bytes / groups, others = bytes - share;
-    // A reduction of what all others have of the own share comes in, and the own share goes out to all.
-    return collective == Collective::kAllReduce ? 2 * others : others;
+  const auto behind = [&](int groups, double rate) {
+    if (groups < 2) return 0.0;
+    const Group one{"a group", static_cast<double>(network.size()) / groups, rate, rate, 0, false};
+    return bound_of(collective, bytes, std::vector<Group>(static_cast<std::size_t>(groups), one)).seconds;
   };
-  return std::max(through(network.clusters) / network.uplink_rate,
-                  through(network.clusters * network.hosts) / network.nic_rate);
+  return std::max(behind(network.clusters, network.uplink_rate),
+                  behind(network.clusters * network.hosts, network.nic_rate));
 }
 
 }  // namespace tombolo::bench

@@ -49,7 +49,7 @@ struct SimulatedTime {
 SimulatedTime simulate(const Network& network, const std::vector<collectives::Schedule>& schedules);
 
 /// A time below which no schedule can be: for what has to leave or reach a cluster and a host. `bytes` as the
-/// benchmarks count them: of the whole vector. Formulas: docs/benchmarks.md.
+/// benchmarks count them: of the whole vector. By bench/bound/.
 double lower_bound(const Network& network, collectives::Collective collective, double bytes);
 
 }  // namespace tombolo::bench

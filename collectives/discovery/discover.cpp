@@ -65,6 +65,11 @@ struct Hosts {
   std::vector<std::size_t> of_rank;
 };
 
+std::size_t number_of(const std::string& island) {
+  if (island.size() == 1) return static_cast<std::size_t>(island[0] - 'A');
+  return std::stoul(island.substr(1)) - 1;
+}
+
 std::string text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -107,7 +112,10 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
       if (rank == 0) {
         const Survey::Missing missing = survey.missing();
         // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
-        const Islands found = find_islands(missing.untried > 0 ? LinkMatrix(hosts.all.size()) : links);
+        Islands found = find_islands(missing.untried > 0 ? LinkMatrix(hosts.all.size()) : links);
+        // The others need them to go on measuring.
+        tell(prefix + "/found", found.encode());
+        if (found.count > 2) found.between = survey.measure_between(found);
         source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
         if (missing.untried + missing.in_vain == 0)
           kept->save(found);
@@ -115,6 +123,10 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
           source += fmt::format(", {} pairs not in time and {} in vain, and so not kept", missing.untried,
                                 missing.in_vain);
         tell(measured_at, found.encode());
+      } else {
+        const Islands found = Islands::decode(text(await(prefix + "/found", 0)), hosts.all.size(),
+                                              "what rank 0 found out about the network");
+        if (found.count > 2) survey.measure_between(found);
       }
     }
     told = text(await(measured_at, 0));
@@ -129,6 +141,18 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
 }
 
 }  // namespace
+
+std::vector<std::vector<double>> Discovery::between(const std::vector<int>& ranks) const {
+  if (islands.empty() || found.between.empty()) return {};
+  std::vector<std::vector<double>> rates;
+  for (const int from : ranks) {
+    rates.emplace_back();
+    for (const int to : ranks)
+      rates.back().push_back(found.between[number_of(islands[static_cast<std::size_t>(from)])]
+                                          [number_of(islands[static_cast<std::size_t>(to)])]);
+  }
+  return rates;
+}
 
 Discovery discover_islands(const std::vector<RankOfHost>& ranks, int rank, transport::Router& router,
                            Store& store, const AwaitOfRank& await, const std::string& prefix,

@@ -36,6 +36,9 @@ struct Discovery {
   std::vector<std::string> islands;
   Islands found;     ///< with kKept and kMeasured: the figures
   std::string file;  ///< with kKept, on rank 0
+
+  /// What the islands of these ranks attain, from each to each (Islands::between); empty: nobody knows.
+  std::vector<std::vector<double>> between(const std::vector<int>& ranks) const;
 };
 
 /// Collective over the ranks. One process of each host measures, unless rank 0 has a file that tells of these

@@ -1,6 +1,7 @@
 #include "collectives/discovery/islands.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
@@ -152,14 +153,31 @@ std::vector<std::vector<std::pair<int, int>>> survey_rounds(const Matrix& latenc
   return rounds;
 }
 
+std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands) {
+  std::vector<int> first(static_cast<std::size_t>(islands.count), -1);
+  for (std::size_t host = 0; host < islands.of_host.size(); ++host) {
+    int& of_island = first[static_cast<std::size_t>(islands.of_host[host])];
+    if (of_island < 0) of_island = static_cast<int>(host);
+  }
+  auto rounds = transport::measure::round_robin(islands.count);
+  for (auto& round : rounds) {
+    for (auto& [one, other] : round) {
+      const int left = first[static_cast<std::size_t>(one)], right = first[static_cast<std::size_t>(other)];
+      one = std::min(left, right);
+      other = std::max(left, right);
+    }
+  }
+  return rounds;
+}
+
 std::string Islands::encode() const {
-  return Json{{"tombolo_islands", 1},
-              {"of_host", of_host},
-              {"inside_bytes_per_second", inside_bytes_per_second},
-              {"between_bytes_per_second", between_bytes_per_second},
-              {"inside_latency_seconds", inside_latency_seconds},
-              {"between_latency_seconds", between_latency_seconds}}
-      .dump();
+  Json json{{"tombolo_islands", 1},
+            {"of_host", of_host},
+            {"inside_bytes_per_second", inside_bytes_per_second},
+            {"between_bytes_per_second", between_bytes_per_second},
+            {"between_latency_seconds", between_latency_seconds}};
+  if (!between.empty()) json["between"] = between;
+  return json.dump();
 }
 
 Islands Islands::decode(const std::string& text, std::size_t hosts, const std::string& where) {
@@ -173,6 +191,7 @@ Islands Islands::decode(const std::string& text, std::size_t hosts, const std::s
     islands.between_bytes_per_second = json.at("between_bytes_per_second");
     islands.inside_latency_seconds = json.value("inside_latency_seconds", 0.0);  // earlier builds' lack it
     islands.between_latency_seconds = json.at("between_latency_seconds");
+    if (json.contains("between")) islands.between = json["between"].get<std::vector<std::vector<double>>>();
   } catch (const Json::exception& error) {
     fail(Cause::kRemote, "{}: {}", where, error.what());
   }
@@ -183,6 +202,14 @@ Islands Islands::decode(const std::string& text, std::size_t hosts, const std::s
       fail(Cause::kRemote, "{}: island {} after {}", where, island, islands.count);
     islands.count = std::max(islands.count, island + 1);
   }
+  const auto count = static_cast<std::size_t>(islands.count);
+  const auto is_row = [count](const std::vector<double>& row) {
+    return row.size() == count &&
+           std::ranges::all_of(row, [](double rate) { return std::isfinite(rate) && rate >= 0; });
+  };
+  if (!islands.between.empty() &&
+      (islands.between.size() != count || !std::ranges::all_of(islands.between, is_row)))
+    fail(Cause::kRemote, "{}: rates between islands that are not those of {}", where, count);
   return islands;
 }
 

@@ -27,6 +27,9 @@ struct Islands {
   /// Medians of what was measured; 0 where nothing was.
   double inside_bytes_per_second = 0, between_bytes_per_second = 0;
   double inside_latency_seconds = 0, between_latency_seconds = 0;
+  /// Of three or more islands, what a pair of hosts attains alone from one to another, in bytes per second,
+  /// by their numbers; 0: not measured. Empty where nobody measured it.
+  std::vector<std::vector<double>> between = {};
 
   /// Texts for a store and for a file. decode() throws kRemote naming `where` unless the text tells of so
   /// many hosts.
@@ -50,5 +53,9 @@ Islands find_islands(const LinkMatrix& links);
 std::vector<std::vector<std::pair<int, int>>> survey_rounds(
     const std::vector<std::vector<double>>& latency_seconds);
 inline constexpr std::size_t kMostRounds = 64;
+
+/// Rounds of pairs of hosts, one for each two islands, of which no island has two in a round: so their rates
+/// are those of the links between islands.
+std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands);
 
 }  // namespace tombolo::collectives

@@ -126,6 +126,34 @@ TEST(Islands, AreTheSameAfterTheyWereText) {
     EXPECT_THROW(Islands::decode(text, 2, "x"), Error) << text;
 }
 
+TEST(Islands, KeepWhatIsAttainedBetweenThem) {
+  Islands one{{0, 1, 0, 2}, 3, 1e9, 2e7, 1e-3};
+  one.between = {{0, 1e7, 2e7}, {3e7, 0, 4e7}, {5e7, 6e7, 0}};
+  EXPECT_EQ(Islands::decode(one.encode(), 4, "x"), one);
+  for (const std::vector<std::vector<double>>& wrong : {std::vector<std::vector<double>>{{0, 1}, {1, 0}},
+                                                        {{0, 1, 1}, {1, 0, 1}, {1, 1}},
+                                                        {{0, 1, 1}, {1, 0, -1}, {1, 1, 0}}}) {
+    Islands broken = one;
+    broken.between = wrong;
+    EXPECT_THROW(Islands::decode(broken.encode(), 4, "x"), Error);
+  }
+}
+
+TEST(Islands, MeetOncePerPairAndOneByOne) {
+  const Islands islands{{0, 1, 0, 2, 3, 1}, 4, 1e9, 1e7, 1e-3};
+  std::set<std::pair<int, int>> met;
+  for (const auto& round : rounds_between(islands)) {
+    std::set<int> busy;
+    for (const auto& [left, right] : round) {
+      EXPECT_LT(left, right);
+      for (const int host : {left, right})
+        EXPECT_TRUE(busy.insert(islands.of_host[static_cast<std::size_t>(host)]).second);
+      met.emplace(left, right);
+    }
+  }
+  EXPECT_EQ(met, (std::set<std::pair<int, int>>{{0, 1}, {0, 3}, {0, 4}, {1, 3}, {1, 4}, {3, 4}}));
+}
+
 void expect_disjoint(const std::vector<std::vector<std::pair<int, int>>>& rounds) {
   std::set<std::pair<int, int>> met;
   for (const auto& round : rounds) {

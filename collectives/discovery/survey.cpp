@@ -220,9 +220,41 @@ void Survey::time_round_trips() {
 }
 
 void Survey::measure_rates() {
+  const std::vector<double> row = rates_in(survey_rounds(links_.latency_seconds));
+  publish("rate", row);
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    if (host != options_.host && options_.host != 0) continue;
+    const auto theirs = host == options_.host ? row : row_of("rate", host);
+    for (std::size_t from = 0; from < options_.hosts; ++from)
+      links_.bytes_per_second[from][host] = theirs[from];
+  }
+}
+
+std::vector<std::vector<double>> Survey::measure_between(const Islands& islands) {
+  const auto rounds = rounds_between(islands);
+  const std::vector<double> row = rates_in(rounds);
+  publish("between", row);
+  if (options_.host != 0) return {};
+  std::vector<std::vector<double>> rows;
+  for (std::size_t host = 0; host < options_.hosts; ++host)
+    rows.push_back(host == options_.host ? row : row_of("between", host));
+  const auto count = static_cast<std::size_t>(islands.count);
+  std::vector<std::vector<double>> between(count, std::vector<double>(count));
+  for (const auto& round : rounds) {
+    for (const auto& [left, right] : round) {
+      const auto one = static_cast<std::size_t>(left), other = static_cast<std::size_t>(right);
+      const auto from = static_cast<std::size_t>(islands.of_host[one]),
+                 to = static_cast<std::size_t>(islands.of_host[other]);
+      between[from][to] = std::max(rows[other][one], 0.0);
+      between[to][from] = std::max(rows[one][other], 0.0);
+    }
+  }
+  return between;
+}
+
+std::vector<double> Survey::rates_in(const std::vector<std::vector<std::pair<int, int>>>& rounds) {
   transport::measure::ExchangeOptions exchange;
   exchange.deadline = options_.patience;
-  const auto rounds = survey_rounds(links_.latency_seconds);
   exchange.seconds = std::clamp(kAllSeconds / (kBurstsPerRound * static_cast<double>(rounds.size())),
                                 kShortestBurst, kLongestBurst);
   const Deadline until = Deadline::after(options_.budget, *router_.options().clock);
@@ -246,13 +278,7 @@ void Survey::measure_rates() {
       }
     }
   }
-  publish("rate", row);
-  for (std::size_t host = 0; host < options_.hosts; ++host) {
-    if (host != options_.host && options_.host != 0) continue;
-    const auto theirs = host == options_.host ? row : row_of("rate", host);
-    for (std::size_t from = 0; from < options_.hosts; ++from)
-      links_.bytes_per_second[from][host] = theirs[from];
-  }
+  return row;
 }
 
 Survey::Missing Survey::missing() const {

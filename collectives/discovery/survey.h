@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,6 +42,9 @@ class Survey {
   /// Blocks. Returns what all hosts have measured, which only host 0 needs to know: the others get a matrix
   /// that holds their own part. Throws what `await` does.
   LinkMatrix measure();
+  /// Blocks; after measure(), where all hosts know what islands there are. Returns Islands::between on host
+  /// 0, and of the others nothing. Throws what `await` does.
+  std::vector<std::vector<double>> measure_between(const Islands& islands);
   /// How many pairs that were to have a rate have none: they were tried in vain, or time ran out before. On
   /// host 0, after measure().
   struct Missing {
@@ -55,6 +59,8 @@ class Survey {
   void dial();
   void time_round_trips();
   void measure_rates();
+  /// What this host received from each other one, of those that it is to meet.
+  std::vector<double> rates_in(const std::vector<std::vector<std::pair<int, int>>>& rounds);
   void publish(const std::string& what, const std::vector<double>& values);
   std::vector<double> row_of(const std::string& what, std::size_t host);
   std::string key(const std::string& what, std::size_t host) const;

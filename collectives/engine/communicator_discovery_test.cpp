@@ -53,6 +53,25 @@ TEST(Discovery, FindsASlowHostAndTellsPartsOfTheCommunicator) {
       discovering({5e7, 2e6, 5e7, 5e7}, folder.file("islands.json"))));
 }
 
+TEST(Discovery, MeasuresWhatThreeIslandsAttainAmongEachOther) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  for (const char* const from : {"measured", "kept"}) {
+    SCOPED_TRACE(from);
+    expect_fine(run_ranks(
+        "AAAAA",
+        [](Communicator& all) {
+          EXPECT_EQ(sums_by(all), "two-level");
+          const auto part = all.split(all.rank() < 2 ? 1 : 0, 0);
+          EXPECT_EQ(sums_by(*part), all.rank() < 2 ? "ring" : "two-level");
+        },
+        discovering({5e7, 5e7, 5e7, 2e6, 4e6}, file)));
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    EXPECT_NE(text.str().find("\"between\""), std::string::npos) << text.str();
+  }
+}
+
 TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
   const TemporaryFolder folder;
   for (const auto& [clusters, algorithm] : {std::pair("AAA", "two-level"), {"AA", "ring"}}) {

@@ -9,6 +9,7 @@
 #include "collectives/discovery/discover.h"
 #include "collectives/engine/communicator_state.h"
 #include "collectives/engine/rank_record.h"
+#include "collectives/schedule/cluster_weights.h"
 #include "compute/cores.h"
 
 namespace tombolo::collectives {
@@ -209,6 +210,9 @@ void Communicator::State::set_up() {
   }
   rank_map = RankMap::make(rank, locations());
   rank_map.uniform_links = options.routing == Routing::kShared;
+  std::vector<int> firsts;
+  for (const auto& cluster : rank_map.clusters) firsts.push_back(cluster.front());
+  rank_map.cluster_weights = cluster_weights(discovery.between(firsts));
   weigh_network(same_links);
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   // Where ranks share a processor, spinning keeps the very rank from running that is waited for. Each may be

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 namespace tombolo::collectives {
 
@@ -17,6 +19,20 @@ constexpr Interval part_of(Interval whole, std::size_t index, std::size_t parts)
   const std::size_t quotient = whole.count() / parts, rest = whole.count() % parts;
   const auto border = [&](std::size_t i) { return whole.begin + quotient * i + (i < rest ? i : rest); };
   return {border(index), border(index + 1)};
+}
+
+/// Part `index` of as many as there are weights, about as large as its weight says. Not all of them are 0.
+inline Interval weighted_part_of(Interval whole, std::size_t index,
+                                 std::span<const std::uint32_t> weights) noexcept {
+  std::uint64_t before = 0, all = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (i < index) before += weights[i];
+    all += weights[i];
+  }
+  // Apart, as above.
+  const std::size_t quotient = whole.count() / all, rest = whole.count() % all;
+  const auto border = [&](std::uint64_t sum) { return whole.begin + quotient * sum + rest * sum / all; };
+  return {border(before), border(before + weights[index])};
 }
 
 /// How many pieces of at most `piece_bytes` hold `count` elements; at least 1.

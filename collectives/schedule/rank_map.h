@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct RankMap {
   /// By cluster: how many ranks each of its hosts has; 1 where not all have the same number. So many ranks of
   /// a cluster, from the first on, are together on one host each time.
   std::vector<std::size_t> ranks_per_host;
+  /// By cluster: how much of what all clusters combine it combines for the others, out of the sum of these;
+  /// empty: each as much as any other. By how fast they can exchange (cluster_weights.h).
+  std::vector<std::uint32_t> cluster_weights;
   int cluster = 0;  ///< this rank's, in `clusters`
   int index = 0;    ///< of this rank in its cluster
   /// Links between clusters are as fast as those inside: with shared routing every rank uses the same kind of

@@ -40,9 +40,16 @@ inline void for_each_case(const std::function<void(const Case&, std::uint32_t)>&
         const std::size_t ranks_per_host = 1 + random() % 3;
         one.locations = locations_of(clusters, ranks_per_host);
         const bool uniform_links = random() % 4 == 0;
+        std::vector<std::uint32_t> weights;  // some clusters combine nothing for the others
+        if (random() % 2 == 0) {
+          for (std::size_t cluster = 0; cluster < RankMap::make(0, one.locations).clusters.size(); ++cluster)
+            weights.push_back(random() % 3 == 0 ? 0 : 1 + static_cast<std::uint32_t>(random() % 200));
+          weights[random() % weights.size()] += 1;
+        }
         for (int rank = 0; rank < static_cast<int>(clusters.size()); ++rank) {
           one.maps.push_back(RankMap::make(rank, one.locations));
           one.maps.back().uniform_links = uniform_links;
+          one.maps.back().cluster_weights = weights;
         }
         one.problem = {count, kElement, random() % 2 == 0, static_cast<int>(random() % clusters.size())};
         one.tuning.segment_bytes = 4 + random() % 200;

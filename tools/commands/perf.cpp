@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tools/cli/command.h"
+#include "tools/emulation/declared_links.h"
 #include "tools/launch/launch_flags.h"
 
 namespace tombolo::tools {
@@ -25,6 +26,7 @@ constexpr const char* kPerfHelp =
     "  tombolo perf all_reduce --ranks 4 -- -b 8 -e 64M -f 2\n"
     "  tombolo perf all_reduce --emulate two-clusters --order interleaved -- -b 16M -e 16M -n 10\n"
     "  tombolo perf sendrecv --ranks 2 -- -b 1M -e 1M -d all\n"
+    "  tombolo perf all_reduce --emulate two-clusters --bound -- -b 1M -e 16M -f 16 -n 5\n"
     "  tombolo perf all_gather --ranks 4 --explain -- -b 1K -e 16M -f 16\n"
     "  tombolo perf all_reduce --ranks 4 --tune tuning.json -- -b 1K -e 16M -f 16";
 
@@ -32,7 +34,7 @@ struct PerfOptions {
   LaunchFlags launch;
   std::string name;
   std::vector<std::string> flags;
-  bool explain = false;
+  bool explain = false, bound = false;
   std::string tuning_file;
 };
 
@@ -57,10 +59,19 @@ int run_perf(const PerfOptions& options) {
     program.push_back(std::filesystem::absolute(options.tuning_file).string());
   }
   if (options.explain) program.emplace_back("--explain");
+  if (options.bound && options.launch.emulate.empty())
+    fail(Cause::kInvalidUsage,
+         "--bound needs --emulate, whose links are known; of another network the benchmark's own --bound, "
+         "after --, takes the cluster file");
   if (options.launch.any()) {
     LaunchFlags flags = options.launch;
     flags.quiet = true;  // rank 0 prints the table
     PreparedLaunch prepared = prepare_launch(flags, program);
+    if (options.bound) {
+      const std::string file = prepared.emulation->directory() + "/links.json";
+      emulation::with_declared_links(prepared.emulation->spec(), prepared.emulation->cluster()).save(file);
+      prepared.options.program.insert(prepared.options.program.end(), {"--bound", file});
+    }
     return launch_and_report(prepared.options, "perf");
   }
   std::vector<char*> argv;
@@ -82,6 +93,9 @@ void add_perf(CommandLine& tombolo) {
   app.add_flag(
       "--explain", options->explain,
       "Say at the end what the engine knows of the network, and which algorithm each size took and why");
+  app.add_flag(
+      "--bound", options->bound,
+      "Say at the end how many times as long as the lower bound of the emulated network each size took");
   app.add_option(
          "--tune", options->tuning_file,
          "First measure every algorithm at every size, and write the table of the fastest to this file (or "

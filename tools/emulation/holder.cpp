@@ -186,7 +186,8 @@ std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
       Descriptor orders(::fcntl(relay_descriptor(r), F_DUPFD_CLOEXEC, kHigh));
       ::syscall(SYS_close_range, kControl, kHigh - 1, 0);
       run_relay(first, second, orders,
-                {link.bits_per_second, link.round_trip / 2, link.loss, link.queue_bytes, 2 * r + 1});
+                {link.bits_per_second, link.round_trip / 2, link.loss, link.queue_bytes, 2 * r + 1},
+                link.back());
       ::_exit(0);
     }
     relays.push_back({child, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)))});

@@ -1,6 +1,7 @@
 #include "tools/emulation/network_script.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/format.h"
 
@@ -99,10 +100,12 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
       continue;
     }
     script.hub_ip += fmt::format("link add name {} type veth peer name {}\n", first, second);
-    for (const auto& [end, segment] : {std::pair{first, link.first}, std::pair{second, link.second}}) {
+    // What leaves an end's switch is shaped at that end.
+    for (const auto& [end, segment, rate] : {std::tuple{first, link.first, link.bits_per_second},
+                                             std::tuple{second, link.second, link.back()}}) {
       script.hub_ip += fmt::format("link set dev {} addrgenmode none master {} up\n", end, bridge(segment));
-      script.hub_ip += limit_packets(end, link.bits_per_second);
-      script.hub_tc += shape(end, link.bits_per_second);
+      script.hub_ip += limit_packets(end, rate);
+      script.hub_tc += shape(end, rate);
     }
   }
   return script;

@@ -112,8 +112,9 @@ Descriptor make_tap(const std::string& interface) {
 }
 
 void run_relay(const Descriptor& first, const Descriptor& second, const Descriptor& orders,
-               const LineOptions& options) {
+               const LineOptions& options, double bits_per_second_back) {
   LineOptions back = options;
+  back.bits_per_second = bits_per_second_back;
   back.seed = options.seed + 1;
   std::array<RelaySide, 2> sides{{{first, DelayLine(options)}, {second, DelayLine(back)}}};
   bool ordered = false;

@@ -28,9 +28,9 @@ struct RelayReport {
 };
 
 /// Carries frames until the other end of `orders` is closed. Each direction is a line of `options`, with
-/// random losses of its own. Must run in a process of its own. It uses one thread, and allocates no more than
-/// the queues of the lines.
+/// random losses of its own, and that from the second to the first has a rate of its own. Must run in a
+/// process of its own. It uses one thread, and allocates no more than the queues of the lines.
 void run_relay(const Descriptor& first, const Descriptor& second, const Descriptor& orders,
-               const LineOptions& options);
+               const LineOptions& options, double bits_per_second_back);
 
 }  // namespace tombolo::emulation

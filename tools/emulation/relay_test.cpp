@@ -32,8 +32,9 @@ class RelayBetweenSockets : public ::testing::Test {
   ~RelayBetweenSockets() override { stop(); }
 
   void start(const LineOptions& options) {
-    thread_ =
-        std::thread([this, options] { run_relay(first_.relay, second_.relay, orders_.relay, options); });
+    thread_ = std::thread([this, options] {
+      run_relay(first_.relay, second_.relay, orders_.relay, options, options.bits_per_second);
+    });
   }
   void stop() {
     orders_.test.reset();

@@ -40,6 +40,11 @@ std::vector<std::string> Spec::segments() const {
       if (std::find(names.begin(), names.end(), nic.segment) == names.end()) names.push_back(nic.segment);
     }
   }
+  for (const LinkSpec& link : links) {
+    for (const std::string& end : {link.first, link.second}) {
+      if (std::find(names.begin(), names.end(), end) == names.end()) names.push_back(end);
+    }
+  }
   return names;
 }
 

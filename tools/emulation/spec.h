@@ -35,12 +35,15 @@ struct HostSpec {
 /// A full-duplex link that joins two segments.
 struct LinkSpec {
   std::string first, second;
-  double bits_per_second = 0;     ///< of each direction
-  Duration round_trip{};          ///< added by the link, half of it each way
-  double loss = 0;                ///< probability that a packet is lost, in each direction
-  std::uint64_t queue_bytes = 0;  ///< most bytes that may wait, per direction; 0 = default_queue_bytes()
+  double bits_per_second = 0;  ///< from the first to the second, and back where that has no rate of its own
+  Duration round_trip{};       ///< added by the link, half of it each way
+  double loss = 0;             ///< probability that a packet is lost, in each direction
+  std::uint64_t queue_bytes = 0;    ///< most bytes that may wait, per direction; 0 = default_queue_bytes()
+  double bits_per_second_back = 0;  ///< from the second to the first; 0 = as bits_per_second
   bool cuttable = false;  ///< carried by a relay even without round trip and loss, so that it can be cut
 
+  /// The rate from the second segment to the first.
+  double back() const noexcept { return bits_per_second_back > 0 ? bits_per_second_back : bits_per_second; }
   /// Whether a relay carries the link, because token buckets neither delay nor lose packets.
   bool relayed() const noexcept { return cuttable || round_trip > Duration::zero() || loss > 0; }
 };
@@ -61,6 +64,7 @@ struct Spec {
 
   /// The fabrics in order of first appearance; the index is part of the addresses.
   std::vector<std::string> fabrics() const;
+  /// Those that NICs are on, then those that only links name: switches between switches.
   std::vector<std::string> segments() const;
   int devices() const noexcept;
   /// The host of that name. Throws kInvalidUsage listing the hosts that there are.

@@ -24,13 +24,14 @@ double rate_at(const JsonCursor& cursor) {
 }
 
 LinkSpec parse_link(const JsonCursor& cursor) {
-  cursor.only({"between", "rate", "rtt", "loss", "queue"});
+  cursor.only({"between", "rate", "rate_back", "rtt", "loss", "queue"});
   auto ends = cursor.field("between").elements();
   if (ends.size() != 2) cursor.field("between").reject("expected the names of two segments");
   LinkSpec link;
   link.first = ends[0].text();
   link.second = ends[1].text();
   link.bits_per_second = rate_at(cursor.field("rate"));
+  if (auto back = cursor.optional("rate_back")) link.bits_per_second_back = rate_at(*back);
   if (auto rtt = cursor.optional("rtt")) link.round_trip = parsed_at(*rtt, parse_round_trip, "rtt");
   if (auto loss = cursor.optional("loss")) link.loss = parsed_at(*loss, parse_loss, "loss");
   if (auto queue = cursor.optional("queue")) {

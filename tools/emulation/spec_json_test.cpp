@@ -54,6 +54,16 @@ TEST(SpecJson, NamesTheFieldThatIsMissingUnknownOrOfAnotherType) {
   EXPECT_MENTIONS(tools::error_of([] { Spec::parse(JsonDocument::parse("[1]", "lab.json")); }), "lab.json:1");
 }
 
+TEST(SpecJson, ALinkMayHaveAnotherRateBack) {
+  const std::string nics =
+      R"({"name": "eth0", "rate": "1gbit", "segment": "s"}, {"name": "eth1", "rate": "1gbit", "segment": "t"})";
+  const Spec spec = lab_of(nics, R"({"between": ["s", "t"], "rate": "1gbit", "rate_back": "100mbit"})");
+  EXPECT_EQ(spec.links[0].back(), 1e8);
+  EXPECT_EQ(lab_of(nics, R"({"between": ["s", "t"], "rate": "1gbit"})").links[0].back(), 1e9);
+  EXPECT_MENTIONS(lab_error(nics, R"({"between": ["s", "t"], "rate": "1gbit", "rate_back": 5})"),
+                  "rate_back");
+}
+
 TEST(SpecJson, ALinksQueueHoldsTwoPacketsAtLeast) {
   const std::string nics =
       R"({"name": "eth0", "rate": "1gbit", "segment": "s"}, {"name": "eth1", "rate": "1gbit", "segment": "t"})";

@@ -44,12 +44,18 @@ std::map<std::string, std::size_t> islands_of_segments(const Spec& spec) {
 
 void validate_links(const Spec& spec) {
   std::vector<std::string> segments = spec.segments();
-  std::map<std::string, std::size_t> joined;
+  std::map<std::string, std::size_t> joined, ends;
+  std::set<std::string> with_nics;
+  for (const HostSpec& host : spec.hosts)
+    for (const NicSpec& nic : host.nics) with_nics.insert(nic.segment);
   for (std::size_t i = 0; i < segments.size(); ++i) joined[segments[i]] = i;
+  for (const LinkSpec& link : spec.links)
+    for (const std::string& end : {link.first, link.second}) ++ends[end];
   for (const LinkSpec& link : spec.links) {
     for (const std::string& end : {link.first, link.second}) {
-      if (!joined.contains(end)) {
-        reject(spec, fmt::format("a link names segment '{}', which no NIC is on", end));
+      // A switch without NICs joins two others at least; a single link to one is a slip of the pen.
+      if (!with_nics.contains(end) && ends[end] < 2) {
+        reject(spec, fmt::format("a link names segment '{}', which no NIC and no other link is on", end));
       }
     }
     std::size_t keep = joined[link.first];
@@ -121,7 +127,7 @@ void validate(const Spec& spec) {
     }
   }
   for (const LinkSpec& link : spec.links) {
-    if (link.bits_per_second < kMinRate) {
+    if (link.bits_per_second < kMinRate || link.back() < kMinRate) {
       reject(spec,
              fmt::format("the link {} - {}: a rate of at least 100kbit is needed", link.first, link.second));
     }

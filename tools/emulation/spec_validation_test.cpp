@@ -112,7 +112,15 @@ TEST(SpecValidation, LinksJoinSegmentsWithoutALoop) {
   EXPECT_MENTIONS(validation_error(spec), "the link s3 - s0 closes a loop");
   spec = chain_of(3);
   spec.links[1].second = "nowhere";
-  EXPECT_MENTIONS(validation_error(spec), "a link names segment 'nowhere', which no NIC is on");
+  EXPECT_MENTIONS(validation_error(spec),
+                  "a link names segment 'nowhere', which no NIC and no other link is on");
+  spec = chain_of(3);
+  spec.links[1].second = "core";
+  spec.links.push_back({"core", "s2", 1e9});
+  EXPECT_EQ(validation_error(spec), "no error") << "a switch between two others";
+  spec = chain_of(3);
+  spec.links[0].bits_per_second_back = 1e4;
+  EXPECT_MENTIONS(validation_error(spec), "a rate of at least 100kbit is needed");
   spec = chain_of(3);
   spec.links.erase(spec.links.begin() + 1);
   EXPECT_MENTIONS(validation_error(spec), "fabric '' lies on segments that no link joins");

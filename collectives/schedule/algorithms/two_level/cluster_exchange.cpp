@@ -5,24 +5,30 @@
 namespace tombolo::collectives {
 
 ClusterExchange::ClusterExchange(ScheduleBuilder& builder, const Problem& problem, Compression compression,
-                                 int cluster, std::size_t clusters, std::size_t most_cuts,
-                                 std::size_t longest_cut, std::size_t turns)
+                                 const RankMap& ranks, std::size_t most_cuts, std::size_t longest_cut,
+                                 std::size_t turns)
     : builder_(builder),
       problem_(problem),
       compression_(compression),
-      cluster_(static_cast<std::size_t>(cluster)),
-      clusters_(clusters),
+      weights_(ranks.cluster_weights),
+      cluster_(static_cast<std::size_t>(ranks.cluster)),
+      clusters_(ranks.clusters.size()),
       most_cuts_(most_cuts),
-      slots_(builder, clusters > 1 ? encoded({0, longest_cut}) : 0, (turns + 3) * slots_of_a_turn()) {}
+      slots_(builder, clusters_ > 1 ? encoded({0, longest_cut}) : 0, (turns + 3) * slots_of_a_turn()) {}
 
 /// How many places one step of every exchange under way takes. What is encoded leaves in the step after it
 /// has come, so that those of all turns on their way must be there, lest ranks wait for each other; three
 /// more keep the link busy.
 std::size_t ClusterExchange::slots_of_a_turn() const noexcept {
   if (clusters_ <= 2) return most_cuts_ * (compressed() ? 2 : 1);
-  const std::size_t steps = clusters_ - 1;
+  const std::size_t others = clusters_ - 1;
   // Encoded, sums are in memory as they go and as they come, and once more when they are complete.
-  return most_cuts_ * (compressed() ? 3 * steps + 1 : steps);
+  return most_cuts_ * (compressed() ? 3 * others + 1 : others);
+}
+
+Interval ClusterExchange::shard(const Cut& cut, std::size_t cluster) const noexcept {
+  if (weights_.empty()) return part_of(cut.elements, cluster, clusters_);
+  return weighted_part_of(cut.elements, cluster, weights_);
 }
 
 void ClusterExchange::take_step(Cut& cut, std::size_t index) {
@@ -31,10 +37,10 @@ void ClusterExchange::take_step(Cut& cut, std::size_t index) {
     if (problem_.average) builder_.divide(output(cut.elements.begin), bytes(cut.elements));
   } else if (clusters_ == 2) {
     swap(cut);
-  } else if (index < clusters_ - 1) {
-    reduce(cut, index);
+  } else if (index == 0) {
+    reduce(cut);
   } else {
-    gather(cut, index - (clusters_ - 1));
+    gather(cut);
   }
 }
 
@@ -69,51 +75,56 @@ void ClusterExchange::swap(Cut& cut) {
   if (problem_.average) builder_.divide(sum, bytes(all));
 }
 
-/// A step of the ring in which sums grow. Encoded, they are encoded anew at each hop; each owner encodes each
-/// element once.
-void ClusterExchange::reduce(Cut& cut, std::size_t step) {
-  const int next = cut.owners[(cluster_ + 1) % clusters_];
-  const int previous = cut.owners[(cluster_ + clusters_ - 1) % clusters_];
-  const Interval out = shard(cut, cluster_ + clusters_ - step),
-                 in = shard(cut, cluster_ + clusters_ - step - 1);
-  const Piece from = step == 0 ? source_at(cut, out.begin) : output(out.begin);
-  if (compressed()) {
-    const Piece going = slots_.next(), coming = slots_.next();
-    encode(going, from, out);
-    builder_.send(next, going, encoded(out));
-    builder_.receive(previous, coming, encoded(in));
-    builder_.decode_add(output(in.begin), coming, source_at(cut, in.begin), bytes(in));
-  } else {
-    builder_.send(next, from, bytes(out));
-    const Piece arrived = slots_.next();
-    builder_.receive(previous, arrived, bytes(in));
-    builder_.combine(output(in.begin), arrived, source_at(cut, in.begin), bytes(in));
+/// Gives every other cluster what it is to sum up, and sums up the own part, in a fixed order.
+void ClusterExchange::reduce(const Cut& cut) {
+  const Interval in = shard(cut, cluster_);
+  for (std::size_t distance = 1; distance < clusters_; ++distance) {
+    const std::size_t to = after(distance);
+    const Interval out = shard(cut, to);
+    if (out.count() == 0) continue;
+    if (compressed()) {
+      const Piece going = slots_.next();
+      encode(going, source_at(cut, out.begin), out);
+      builder_.send(cut.owners[to], going, encoded(out));
+    } else {
+      builder_.send(cut.owners[to], source_at(cut, out.begin), bytes(out));
+    }
   }
-  if (problem_.average && step == clusters_ - 2) builder_.divide(output(in.begin), bytes(in));
+  if (in.count() == 0) return;
+  Piece sum = source_at(cut, in.begin);
+  for (std::size_t distance = clusters_ - 1; distance >= 1; --distance) {
+    const Piece coming = slots_.next();
+    builder_.receive(cut.owners[after(distance)], coming, encoded(in));
+    if (compressed())
+      builder_.decode_add(output(in.begin), coming, sum, bytes(in));
+    else
+      builder_.combine(output(in.begin), sum, coming, bytes(in));
+    sum = output(in.begin);
+  }
+  if (problem_.average) builder_.divide(output(in.begin), bytes(in));
 }
 
-/// A step of the ring in which complete sums go around. Encoded, all take the form that goes around, its
-/// owner too.
-void ClusterExchange::gather(Cut& cut, std::size_t step) {
-  const int next = cut.owners[(cluster_ + 1) % clusters_];
-  const int previous = cut.owners[(cluster_ + clusters_ - 1) % clusters_];
-  const Interval out = shard(cut, cluster_ + clusters_ + 1 - step),
-                 in = shard(cut, cluster_ + clusters_ - step);
-  if (!compressed()) {
-    builder_.send(next, output(out.begin), bytes(out));
-    builder_.receive(previous, output(in.begin), bytes(in));
-    return;
+/// Gives what is complete to every other cluster. Encoded, all take the form that goes around, its owner too.
+void ClusterExchange::gather(const Cut& cut) {
+  const Interval out = shard(cut, cluster_);
+  if (out.count() > 0) {
+    Piece going = output(out.begin);
+    if (compressed()) {
+      going = slots_.next();
+      encode(going, output(out.begin), out);
+      builder_.decode(output(out.begin), going, bytes(out));
+    }
+    for (std::size_t distance = 1; distance < clusters_; ++distance)
+      builder_.send(cut.owners[after(distance)], going, encoded(out));
   }
-  if (step == 0) {
-    cut.going = slots_.next();
-    encode(cut.going, output(out.begin), out);
-    builder_.decode(output(out.begin), cut.going, bytes(out));
+  for (std::size_t distance = clusters_ - 1; distance >= 1; --distance) {
+    const std::size_t from = after(distance);
+    const Interval in = shard(cut, from);
+    if (in.count() == 0) continue;
+    const Piece coming = compressed() ? slots_.next() : output(in.begin);
+    builder_.receive(cut.owners[from], coming, encoded(in));
+    if (compressed()) builder_.decode(output(in.begin), coming, bytes(in));
   }
-  const Piece coming = slots_.next();
-  builder_.send(next, cut.going, encoded(out));
-  builder_.receive(previous, coming, encoded(in));
-  builder_.decode(output(in.begin), coming, bytes(in));
-  cut.going = coming;
 }
 
 }  // namespace tombolo::collectives

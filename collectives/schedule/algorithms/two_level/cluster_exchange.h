@@ -2,16 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/partition.h"
+#include "collectives/schedule/rank_map.h"
 #include "collectives/schedule/schedule.h"
 
 namespace tombolo::collectives {
 
-/// Writes one rank's part of such exchanges into a schedule, in steps: two clusters swap in one, more send
-/// around a ring in 2 (k - 1). Who has several under way takes the steps of different ones in turns, since
+/// Writes one rank's part of such exchanges into a schedule, in steps: two clusters swap in one. Of more,
+/// each sums up its part of the elements for all: sums go straight to the cluster whose part they are, and
+/// what is complete straight to all others, in two steps. How large a cluster's part is says
+/// RankMap::cluster_weights. Who has several under way takes the steps of different ones in turns, since
 /// messages between two ranks come in order, and a long link would have only one of them under way.
 class ClusterExchange {
  public:
@@ -19,16 +23,15 @@ class ClusterExchange {
   struct Cut {
     Interval elements;
     std::vector<int> owners;
-    Piece source;      ///< the own cluster's sum of element i is i elements after it
-    Piece going = {};  ///< the encoded form that is passed on, where there is one
+    Piece source;  ///< the own cluster's sum of element i is i elements after it
   };
 
-  /// The arguments must outlive it. `cluster` is this rank's, of `clusters`. At most `most_cuts` cuts of at
-  /// most so many elements take a step in a turn, and so many `turns` are on their way at a time.
-  ClusterExchange(ScheduleBuilder& builder, const Problem& problem, Compression compression, int cluster,
-                  std::size_t clusters, std::size_t most_cuts, std::size_t longest_cut, std::size_t turns);
+  /// The arguments must outlive it. At most `most_cuts` cuts of at most so many elements take a step in a
+  /// turn, and so many `turns` are on their way at a time.
+  ClusterExchange(ScheduleBuilder& builder, const Problem& problem, Compression compression,
+                  const RankMap& ranks, std::size_t most_cuts, std::size_t longest_cut, std::size_t turns);
 
-  std::size_t steps() const noexcept { return clusters_ <= 2 ? 1 : 2 * (clusters_ - 1); }
+  std::size_t steps() const noexcept { return clusters_ <= 2 ? 1 : 2; }
   /// Step `index` of the cut's exchange; after the last one the output has its elements, divided for an
   /// average.
   void take_step(Cut& cut, std::size_t index);
@@ -46,17 +49,18 @@ class ClusterExchange {
   Piece source_at(const Cut& cut, std::size_t element) const noexcept {
     return cut.source + element * problem_.element_bytes;
   }
-  Interval shard(const Cut& cut, std::size_t where) const noexcept {
-    return part_of(cut.elements, where % clusters_, clusters_);
-  }
+  /// What that cluster sums up of the cut.
+  Interval shard(const Cut& cut, std::size_t cluster) const noexcept;
+  std::size_t after(std::size_t distance) const noexcept { return (cluster_ + distance) % clusters_; }
   void encode(Piece target, Piece from, Interval elements);
   void swap(Cut& cut);
-  void reduce(Cut& cut, std::size_t step);
-  void gather(Cut& cut, std::size_t step);
+  void reduce(const Cut& cut);
+  void gather(const Cut& cut);
 
   ScheduleBuilder& builder_;
   const Problem& problem_;
   Compression compression_;
+  const std::vector<std::uint32_t>& weights_;  // by cluster; empty: equal
   std::size_t cluster_, clusters_, most_cuts_;
   ScratchRing slots_;
 };

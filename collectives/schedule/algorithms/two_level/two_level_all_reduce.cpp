@@ -48,8 +48,8 @@ class TwoLevelSum {
       cuts.push_back(cuts_of(segment_of(segment)));
       most_cuts = std::max(most_cuts, cuts.back().size());
     }
-    ClusterExchange exchange(builder_, problem_, compression_, ranks_.cluster, ranks_.clusters.size(),
-                             most_cuts, share_bytes_ / problem_.element_bytes, crossing_);
+    ClusterExchange exchange(builder_, problem_, compression_, ranks_, most_cuts,
+                             share_bytes_ / problem_.element_bytes, crossing_);
     // A step waits for what the one before it brings, and holds up all that is sent after it.
     const std::size_t steps = exchange.steps(),
                       lag = (steps - 1) * crossing_ + std::max(kLeastLag, crossing_);
@@ -217,9 +217,9 @@ Nanoseconds cost_of_two_level_all_reduce(const JobCosts& job, const Problem& pro
       std::max<std::uint64_t>(1, (problem.bytes() + std::max(least, most) - 1) / std::max(least, most));
   const std::uint64_t segment = problem.bytes() / segments, group = segment / per_host, share = group / hosts;
   const std::uint64_t to_mates = segment - group, to_hosts = group - share;  // bytes that a rank sends
-  const std::uint64_t steps = clusters == 1 ? 0 : clusters == 2 ? 1 : 2 * (clusters - 1);
-  const std::uint64_t crossing = clusters == 2 ? segment : steps * (segment / clusters);
-  const Nanoseconds posts = job.messages(2 * (per_host - 1 + hosts - 1) + steps);
+  const std::uint64_t steps = clusters == 1 ? 0 : clusters == 2 ? 1 : 2;
+  const std::uint64_t crossing = clusters == 2 ? segment : steps * (clusters - 1) * (segment / clusters);
+  const Nanoseconds posts = job.messages(2 * (per_host - 1 + hosts - 1) + steps * (clusters - 1));
   const Nanoseconds sums = job.memory(to_mates + to_hosts + (clusters > 1 ? share : 0));
   const Nanoseconds copies = 2 * job.wire(Level::kHost, to_mates);
   const Nanoseconds nic = 2 * job.wire(Level::kCluster, per_host * to_hosts);

@@ -98,6 +98,49 @@ TEST(TwoLevel, CrossesBetweenTwoClustersOncePerDirection) {
   }
 }
 
+/// Of three clusters and more, each sends and gets the vector once, and what it combines for the others once
+/// more for each but one of these.
+TEST(TwoLevel, CrossesAmongMoreClustersAsTheirWeightsSay) {
+  struct Given {
+    std::string_view clusters;
+    std::vector<std::uint32_t> weights;
+    std::map<char, std::size_t> crossing;  // elements, of 1200
+  };
+  for (const Given& given :
+       {Given{"AABBBCCCCC", {0, 1, 1}, {{'A', 1200}, {'B', 1800}, {'C', 1800}}},
+        Given{"ABC", {}, {{'A', 1600}, {'B', 1600}, {'C', 1600}}},
+        Given{"ABCABC", {0, 4, 0}, {{'A', 1200}, {'B', 2400}, {'C', 1200}}},
+        Given{"ABCD", {1, 0, 0, 3}, {{'A', 1800}, {'B', 1200}, {'C', 1200}, {'D', 3000}}}}) {
+    const auto locations = locations_of(given.clusters);
+    const Problem problem{1200, kElement, false, 0};
+    std::vector<SimulatedRank> ranks;
+    for (int r = 0; r < static_cast<int>(locations.size()); ++r) {
+      RankMap map = RankMap::make(r, locations);
+      map.cluster_weights = given.weights;
+      SimulatedRank rank;
+      rank.schedule = kTwoLevelAllReduce.build(map, problem, {}, false);
+      rank.input = input_of(problem.count, r);
+      rank.output = Vector(problem.count);
+      ranks.push_back(std::move(rank));
+    }
+    ScheduleSimulation simulation(std::move(ranks), false, 1);
+    simulation.run();
+    std::map<char, std::size_t> out, in;
+    for (const auto& [pair, bytes] : simulation.bytes) {
+      const char from = given.clusters[static_cast<std::size_t>(pair.first)],
+                 to = given.clusters[static_cast<std::size_t>(pair.second)];
+      if (from == to) continue;
+      out[from] += bytes / kElement;
+      in[to] += bytes / kElement;
+    }
+    for (const auto& [cluster, elements] : given.crossing) {
+      const auto most = static_cast<double>(elements);
+      EXPECT_NEAR(static_cast<double>(out[cluster]), most, 0.02 * most) << given.clusters << ' ' << cluster;
+      EXPECT_NEAR(static_cast<double>(in[cluster]), most, 0.02 * most) << given.clusters << ' ' << cluster;
+    }
+  }
+}
+
 /// However many ranks a host has: what reduces leaves it once, and so does what gathers.
 TEST(TwoLevel, LeavesAHostAsOftenAsIfItHadOneRank) {
   const auto leaving = [](std::string_view clusters, std::size_t ranks_per_host) {
