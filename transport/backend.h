@@ -46,8 +46,9 @@ class Backend {
   /// cannot agree or bytes do not get through; the router then tries the next best way.
   virtual std::unique_ptr<Connecting> connect(std::shared_ptr<bootstrap::Acceptor> acceptor,
                                               bootstrap::Way way) = 0;
-  /// Takes a stream that a peer opened for this carrier. Returns null where the stream belongs to a
-  /// connection for which an earlier call has already returned an object.
+  /// Takes the first stream that has come of a connection that a peer makes over this carrier. Where it
+  /// opens the connection in the acceptor, the streams after it go there; else each comes to this call, in
+  /// the place of those before.
   virtual std::unique_ptr<Connecting> accept(std::shared_ptr<bootstrap::Acceptor> acceptor,
                                              bootstrap::AuthenticatedStream stream) = 0;
 };

@@ -6,49 +6,16 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <new>
 #include <stdexcept>
 #include <string>
 
 #include "base/sanitizer.h"
 #include "transport/routing/failover_connection.h"
+#include "transport/testing/failing_operator_new.h"
 #include "transport/testing/pretended_rdma.h"
 #include "transport/testing/short_memory.h"
 #include "transport/testing/test_messages.h"
-
-// GCC and Clang say it in two ways, and a sanitizer's own operators have to stay.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TOMBOLO_KEEPS_OPERATOR_NEW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define TOMBOLO_KEEPS_OPERATOR_NEW 1
-#endif
-#endif
-
-#ifndef TOMBOLO_KEEPS_OPERATOR_NEW
-
-// The library's other forms without an alignment call these.
-void* operator new(std::size_t size) {
-  int& to_fail = tombolo::transport::test::allocations_to_fail;
-  if (to_fail > 0) {
-    --to_fail;
-    throw std::bad_alloc();
-  }
-  void* memory = std::malloc(size != 0 ? size : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-
-#endif
 
 namespace tombolo::transport {
 namespace {

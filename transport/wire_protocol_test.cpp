@@ -107,6 +107,49 @@ TEST(WireProtocol, OffsetsOfTheHandshakeAreAsDocumented) {
        [](Reply& reply) { reply.mac.fill(kAll); }});
 }
 
+/// Whose the numbers are: a compiler warns of a status that is not here.
+bool is_status(bootstrap::HandshakeStatus status) {
+  using enum bootstrap::HandshakeStatus;
+  switch (status) {
+    case kOk:
+    case kOtherVersion:
+    case kOtherSecret:
+    case kRefused:
+    case kNoCarrier:
+    case kGone:
+    case kTlsOff:
+    case kTlsWanted:
+    case kOtherProcess:
+      return true;
+  }
+  return false;
+}
+
+TEST(WireProtocol, StatusesAreAsDocumented) {
+  const auto rows = table_after("What no row names is zero. Statuses:");
+  using enum bootstrap::HandshakeStatus;
+  const std::vector<std::pair<bootstrap::HandshakeStatus, std::string>> statuses = {
+      {kOk, "Challenge, Reply | fine"},
+      {kOtherVersion, "Challenge | another protocol version"},
+      {kOtherSecret, "Reply | another secret"},
+      {kRefused, "Challenge | values that make no sense"},
+      {kNoCarrier, "Challenge | this end cannot use that carrier"},
+      {kGone, "Challenge, Reply | there is no such listener or connection"},
+      {kTlsOff, "Challenge | the stream came with TLS, which this end does not use"},
+      {kTlsWanted, "Challenge | the stream came without TLS, which this end wants"},
+      {kOtherProcess, "Challenge | meant for another process"}};
+  ASSERT_EQ(rows.size(), statuses.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string begins =
+        fmt::format("| {} | {}", static_cast<int>(statuses[i].first), statuses[i].second);
+    EXPECT_TRUE(rows[i].starts_with(begins)) << rows[i] << " instead of " << begins;
+  }
+  std::size_t known = 0;
+  for (int number = 0; number <= UINT8_MAX; ++number)
+    known += is_status(static_cast<bootstrap::HandshakeStatus>(number));
+  EXPECT_EQ(known, rows.size());
+}
+
 TEST(WireProtocol, OffsetsOfAFailoverRecordAreAsDocumented) {
   const auto rows = table_after("## Failover");
   ASSERT_EQ(rows.size(), 6u);

@@ -58,7 +58,9 @@ StagedConnection::StagedConnection(std::unique_ptr<transport::Connection> beneat
       staging_(std::move(staging)),
       log_(std::move(log)),
       overlong_(overlong),
-      route_(beneath_->route()) {
+      route_(beneath_->route()),
+      description_("staged " + transport::describe(route_.transport, route_, {})),
+      texts_(description_) {
   route_.reason += fmt::format("{}GPU memory staged by pieces of {} bytes", route_.reason.empty() ? "" : "; ",
                                kPieceBytes);
   sends_.own = &own_->sends;
@@ -103,12 +105,15 @@ void StagedConnection::close(Stream& stream, bool wait) noexcept {
     Slot& slot = stream.at(stream.oldest);
     if (slot.piece == nullptr) continue;
     if (wait && copy_of(slot) == Copy::State::kUnderWay) {
-      log_.warning(
-          "the connection to {} is closed while a copy of {} bytes {} GPU {} has been under way for more "
-          "than "
-          "{}; the memory that it uses is left to it",
-          route_.peer_host, slot.bytes, slot.message->is_send ? "from" : "to", slot.copier->gpu().ordinal(),
-          format_seconds(to_seconds(staging_->copy_time())));
+      const auto warn = [&] {
+        log_.warning(
+            "the connection to {} is closed while a copy of {} bytes {} GPU {} has been under way for more "
+            "than {}; the memory that it uses is left to it",
+            route_.peer_host, slot.bytes, slot.message->is_send ? "from" : "to", slot.copier->gpu().ordinal(),
+            format_seconds(to_seconds(staging_->copy_time())));
+      };
+      // A line that cannot be written is missing, and that is all.
+      transport::guarded(warn, [](Cause, std::string_view) noexcept {});
       staging_->pool().give_up(slot.piece);
       continue;
     }
@@ -243,10 +248,8 @@ void StagedConnection::finish_if_over(Stream& stream, Message& message) noexcept
   ++stream.messages_done;
 }
 
-void StagedConnection::fail_with(Cause cause, std::string_view text) noexcept {
-  if (error_) return;
-  error_.emplace(cause,
-                 fmt::format("staged {}: {}", transport::describe(route_.transport, route_, {}), text));
+void StagedConnection::fail_by(Cause cause, std::string_view text) noexcept {
+  if (!error_) error_.emplace(texts_.error(cause, {description_, ": ", text}));
 }
 
 }  // namespace tombolo::net_plugin::gpu

@@ -21,11 +21,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/log.h"
 #include "net_plugin/gpu/staging.h"
+#include "transport/failing.h"
 #include "transport/kernel.h"
 #include "transport/request_pool.h"
 #include "transport/transport.h"
@@ -175,7 +177,13 @@ class StagedConnection final : public transport::Connection {
   std::size_t pieces_wanted() const noexcept;
   bool is_lost(const Message& message) const noexcept;
   void drain_copies() noexcept;
-  void fail_with(Cause cause, std::string_view text) noexcept;
+  /// `text` makes the text, for which memory may be lacking.
+  template <typename MakeText>
+  void fail_with(Cause cause, const MakeText& text) noexcept {
+    transport::guarded([&] { fail_by(cause, text()); },
+                       [&](Cause, std::string_view why) noexcept { fail_by(cause, why); });
+  }
+  void fail_by(Cause cause, std::string_view text) noexcept;
   bool failed() const noexcept { return error_.has_value() || beneath_->error() != nullptr; }
 
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
@@ -188,6 +196,8 @@ class StagedConnection final : public transport::Connection {
   Log log_;
   transport::Overlong overlong_;
   transport::Route route_;
+  std::string description_;  // for errors
+  transport::FailureTexts texts_;
   std::optional<Error> error_;
   Stream sends_, receives_;
   bool asked_beneath_ = false;  // in this turn

@@ -92,7 +92,8 @@ bool StagedConnection::hand_over_sends() noexcept {
       const Copy::State copy = copy_of(slot);
       if (copy == Copy::State::kUnderWay) break;
       if (copy == Copy::State::kFailed) {
-        fail_with(Cause::kSystem, copy_failed(*slot.copier, true, slot.piece->copy, slot.bytes));
+        fail_with(Cause::kSystem,
+                  [&] { return copy_failed(*slot.copier, true, slot.piece->copy, slot.bytes); });
         break;
       }
       slot.state = PieceState::kReady;
@@ -119,7 +120,8 @@ bool StagedConnection::retire_receives() noexcept {
       --slot.message->copies;
       --slot.message->pieces;
       if (copy == Copy::State::kFailed) {
-        fail_with(Cause::kSystem, copy_failed(*slot.copier, false, slot.piece->copy, slot.bytes));
+        fail_with(Cause::kSystem,
+                  [&] { return copy_failed(*slot.copier, false, slot.piece->copy, slot.bytes); });
       } else if (!error_) {
         finish_if_over(receives_, *slot.message);
       }
@@ -158,11 +160,11 @@ bool StagedConnection::place(Slot& slot) noexcept {
   Message& message = *receives_.queue.first;
   const std::size_t kept = std::min(slot.bytes, message.size - message.moved);
   if (kept < slot.bytes && overlong_ == transport::Overlong::kError) {
-    fail_with(
-        Cause::kRemote,
-        fmt::format("the peer sent a message of at least {} bytes, but the receive posted for it takes {} "
-                    "bytes",
-                    message.moved + slot.bytes, message.size));
+    fail_with(Cause::kRemote, [&] {
+      return fmt::format(
+          "the peer sent a message of at least {} bytes, but the receive posted for it takes {} bytes",
+          message.moved + slot.bytes, message.size);
+    });
     return false;
   }
   std::byte* to = message.data + message.moved;

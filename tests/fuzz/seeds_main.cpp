@@ -10,6 +10,7 @@
 #include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/comms/handle.h"
+#include "net_plugin/rma/protocol.h"
 #include "probe/measure/endpoint_list.h"
 #include "tests/fuzz/fuzz.h"
 #include "trainer/checkpoint/shard.h"
@@ -223,6 +224,49 @@ void put_nics() {
   text("endpoint_list", "three", list);
 }
 
+/// One-sided operations as their target reads them: each message behind its length.
+void put_rma() {
+  namespace rma = net_plugin::rma;
+  std::string all;
+  const auto frame = [&](const rma::RequestFrame& request, std::size_t inline_bytes = 0) {
+    const std::size_t length = sizeof request + inline_bytes;
+    all += static_cast<char>(length & 0xffU);
+    all += static_cast<char>(length >> 8U);
+    all.append(reinterpret_cast<const char*>(&request), sizeof request);
+    all.append(inline_bytes, 'x');
+  };
+  const auto of = [](rma::OperationKind kind, std::uint32_t window, std::uint64_t offset,
+                     std::uint64_t bytes) {
+    rma::RequestFrame request;
+    request.kind = kind;
+    request.window = window;
+    request.offset = offset;
+    request.bytes = bytes;
+    return request;
+  };
+  const auto done = [&](const char* name) {
+    put("rma_frame", name, std::as_bytes(std::span(all)), 0);
+    all.clear();
+  };
+  using Kind = rma::OperationKind;
+  rma::RequestFrame put_and_signal = of(Kind::kPut, 0, 8, 40);
+  put_and_signal.signal_window = 1;
+  put_and_signal.signal_offset = 16;
+  put_and_signal.signal_add = 3;
+  frame(put_and_signal, 40);
+  frame(of(Kind::kGet, 0, 8, 40));
+  frame(of(Kind::kWindow, 2, 0, 0));
+  frame(of(Kind::kFlush, rma::kNoWindow, 0, 0));
+  done("short");
+  const std::uint64_t whole = rma::kPartBytes + 77;
+  frame(of(Kind::kPut, 2, 0, whole));
+  all += "\xff\xff\xfe\xff";  // its parts
+  frame(of(Kind::kGet, 2, 0, whole));
+  done("parts");
+  frame(of(Kind::kPut, 0, 250, 7), 7);
+  done("beyond");
+}
+
 /// A part of a recorded /sys, a path without end, and what people write for the planner.
 void put_planner_input() {
   put("tree_file", "one_nic",
@@ -368,6 +412,7 @@ int main(int argc, char** argv) {
   put_checkpoint();
   put_json();
   put_nics();
+  put_rma();
   put_planner_input();
   put_large();
   std::string pieces;

@@ -75,8 +75,21 @@ void Acceptor::close_listener(std::uint32_t number) noexcept {
   if (helpers_->registrations().close_listener(number, until)) background_progress().wake();
 }
 
-void Acceptor::open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox) {
-  helpers_->registrations().open_connection(connection, side, end_, inbox);
+bool Acceptor::open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox) {
+  return helpers_->registrations().open_connection(connection, side, end_, inbox);
+}
+
+bool Acceptor::pass_on(AuthenticatedStream& stream) {
+  const Registration found =
+      helpers_->registrations().find_connection(stream.hello.connection, Side::kAccepting);
+  if (!found.end) return false;
+  if (found.inbox && found.end == end_) {
+    found.inbox->put(std::move(stream));
+  } else {
+    local()->log.info("dropped a stream from {}: the connection that it joins is closed", stream.peer);
+    const AuthenticatedStream dropped = std::move(stream);
+  }
+  return true;
 }
 
 void Acceptor::close_connection(const Nonce& connection, Side side) noexcept {

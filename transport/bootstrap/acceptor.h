@@ -53,7 +53,11 @@ class Acceptor {
   /// For the idle timeout after this call the background thread answers peers that ask for the listener, if
   /// others keep the sockets open.
   void close_listener(std::uint32_t number) noexcept;
-  void open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox);
+  bool open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox);
+  /// For a listener that takes up a stream: the connection that it joins may have begun, or even ended, since
+  /// the stream came to the listener's inbox. Then true, and it is in the connection's inbox or, where that
+  /// is closed, gone.
+  bool pass_on(AuthenticatedStream& stream);
   /// For the idle timeout after this call the background thread answers peers that ask for the connection, or
   /// that join it late.
   void close_connection(const Nonce& connection, Side side) noexcept;

@@ -87,7 +87,7 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
   Hello hello;
   random_bytes(hello.connection);
   hello.purpose = Purpose::kAsk;
-  acceptor_.open_connection(hello.connection, Side::kConnecting, inbox);
+  ASSERT_TRUE(acceptor_.open_connection(hello.connection, Side::kConnecting, inbox));
   EXPECT_EQ(dial(hello), "");
   EXPECT_TRUE(inbox->empty()) << "a question is no stream of the connection";
   acceptor_.close_connection(hello.connection, Side::kConnecting);
@@ -120,10 +120,10 @@ TEST_F(Accepting, AStreamThatJoinsAgainGoesToItsConnectionOrNowhere) {
   Hello hello;
   random_bytes(hello.connection);
   hello.listener = acceptor_.open_listener(listener);
-  acceptor_.open_connection(hello.connection, Side::kAccepting, connection);
+  ASSERT_TRUE(acceptor_.open_connection(hello.connection, Side::kAccepting, connection));
   // The other end of a connection may be in this process too; no stream is for it.
   const auto other_end = std::make_shared<Inbox>();
-  acceptor_.open_connection(hello.connection, Side::kConnecting, other_end);
+  ASSERT_TRUE(acceptor_.open_connection(hello.connection, Side::kConnecting, other_end));
   hello.epoch = 1;
   EXPECT_EQ(dial(hello), "");
   EXPECT_TRUE(listener->empty());

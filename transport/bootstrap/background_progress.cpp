@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <system_error>
+#include <exception>
 #include <utility>
 
 namespace tombolo::transport::bootstrap {
@@ -32,7 +32,7 @@ void BackgroundProgress::add(Progressable* one) {
   if (entries_.size() == 1) changed_.notify_all();
 }
 
-void BackgroundProgress::start() {
+void BackgroundProgress::start() noexcept {
   if (drive_ == Drive::kOwner || stop_ || thread_.joinable()) return;
   // The thread takes no signals: they are meant for the program's own threads.
   sigset_t all, before;
@@ -41,8 +41,9 @@ void BackgroundProgress::start() {
   try {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "tombolo-bg");
-  } catch (const std::system_error&) {
-    // Without the thread, connections move only inside their owners' calls.
+  } catch (const std::exception&) {
+    // The process has no thread or no memory left for it. Without it, connections move only inside their
+    // owners' calls; the next call of this tries again.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -68,7 +68,7 @@ class BackgroundProgress {
     Progressable* one;
     TimePoint due{};
   };
-  void start();
+  void start() noexcept;
   void run();
   TimePoint call_those_due(std::unique_lock<std::mutex>& lock);
 

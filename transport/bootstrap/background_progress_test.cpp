@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizer.h"
+#include "transport/testing/short_memory.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::bootstrap {
@@ -197,6 +199,27 @@ TEST(BackgroundProgress, LeavesTheProgramsSignalsToItsOwnThreads) {
       EXPECT_NE(mask >> (signal - 1) & 1, 0u) << signal;
   }
   background.remove(&one);
+}
+
+TEST(BackgroundProgress, DoesWithoutAThreadForWhichThereIsNoMemoryAndKeepsTheCallersSignals) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's operator new always has memory";
+  std::atomic<int> rounds{0};
+  BackgroundProgress background([&] {
+    ++rounds;
+    return false;
+  });
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  {
+    const test::ShortMemory none;
+    background.wake();
+  }
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
+  EXPECT_EQ(rounds, 0);
+  background.wake();
+  EXPECT_TRUE(comes([&] { return rounds > 0; })) << "the next call has memory";
 }
 
 TEST(BackgroundProgress, OnceEndedHasNoThreadAndGetsNone) {

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "transport/kernel.h"
@@ -44,21 +45,27 @@ void ConnectingHandshake::differ(std::string why, Cause cause) {
   failure_ = Failure{std::move(why), joins(), cause};
 }
 
-void ConnectingHandshake::secure() {
-  // A peer that uses no TLS answers in plain, which its first byte shows. Later bytes may be of the middle of
-  // a record.
+/// A peer that uses no TLS answers in plain, which its first byte shows. So the session reads nothing before
+/// that byte was seen: the next ones may be of the middle of a record.
+ConnectingHandshake::Answer ConnectingHandshake::look_for_answer() {
   std::byte first{};
-  if (answer_ == Answer::kNone &&
-      kernel().recv(socket_, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
-    answer_ = first == sockets::kTlsHandshakeByte || first == sockets::kTlsAlertByte ? Answer::kTls
-                                                                                     : Answer::kPlain;
-    if (answer_ == Answer::kPlain) {
-      tls_.reset();
-      state_ = State::kChallenge;
-      return;
-    }
+  ssize_t got = -1;
+  do got = kernel().recv(socket_, &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+  while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Answer::kNone;
+  if (got > 0 && first != sockets::kTlsHandshakeByte && first != sockets::kTlsAlertByte)
+    return Answer::kPlain;
+  return Answer::kTls;  // or the socket has ended or failed, which the session says
+}
+
+void ConnectingHandshake::secure() {
+  if (answer_ == Answer::kNone) answer_ = look_for_answer();
+  if (answer_ == Answer::kPlain) {
+    tls_.reset();
+    state_ = State::kChallenge;
+    return;
   }
-  switch (tls_->handshake()) {
+  switch (answer_ == Answer::kNone ? tls_->begin_handshake() : tls_->handshake()) {
     case Step::kAgain:
       return;
     case Step::kEnded:

@@ -53,6 +53,7 @@ class ConnectingHandshake {
   /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
   enum class Answer : std::uint8_t { kNone, kTls, kPlain };
 
+  Answer look_for_answer();
   // One for each state that poll() may leave, in their order.
   void secure();
   void send_hello();

@@ -5,12 +5,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <random>
 #include <span>
 
 #include "base/randomized_test.h"
 #include "transport/descriptor.h"
+#include "transport/testing/control_channels.h"
+#include "transport/testing/forwarding_kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -241,6 +244,107 @@ TEST(ConnectingHandshake, MayBeAcceptedFromTheProofOnEvenWhereItFails) {
   late->poll();
   EXPECT_EQ(late.failure(), "for now: the peer closed it at the end of the handshake");
   EXPECT_TRUE(late->may_be_accepted());
+}
+
+/// A kernel whose next looks ahead find nothing: what lies there came just afterwards.
+class BlindKernel final : public test::ForwardingKernel {
+ public:
+  ssize_t recv(int socket, void* data, std::size_t size, int flags) noexcept override {
+    if ((flags & MSG_PEEK) != 0 && blind != 0) {
+      --blind;
+      errno = error;
+      return -1;
+    }
+    return ForwardingKernel::recv(socket, data, size, flags);
+  }
+  unsigned blind = 0;
+  int error = EAGAIN;
+};
+
+/// A handshake that begins with TLS. The test carries what either end says to the other.
+class SecureShaking {
+ public:
+  SecureShaking() {
+    TlsOptions options;
+    options.use = TlsUse::kOn;
+    const auto local = std::make_shared<Local>(*make_local());
+    local->tls = std::make_shared<sockets::Tls>(options, local->secret, local->secret_hint);
+    std::tie(here_, wire_here_) = test::local_pair();
+    std::tie(there_, wire_there_) = test::local_pair();
+    handshake_.emplace(local, hello_for(Purpose::kJoin, 0), here_.get(),
+                       local->tls->begin(here_.get(), true));
+    peer_ = local->tls->begin(there_.get(), false);
+  }
+
+  /// Brings the first words of this end to the peer, and returns its answer.
+  std::vector<std::byte> answer() {
+    handshake_->poll();
+    const std::vector<std::byte> words = heard(wire_here_);
+    EXPECT_EQ(send(wire_there_.get(), words.data(), words.size(), MSG_NOSIGNAL), std::ssize(words));
+    EXPECT_EQ(peer_->handshake(), sockets::Step::kAgain);
+    return heard(wire_there_);
+  }
+  /// Brings `bytes` here, the first `piece` of them alone, while so many looks ahead find nothing.
+  void say_in_two(std::span<const std::byte> bytes, std::size_t piece, unsigned blind, int error) {
+    BlindKernel kernel;
+    const KernelInPlace in_place(kernel);
+    kernel.blind = blind;
+    kernel.error = error;
+    for (const auto part : {bytes.first(piece), bytes.subspan(piece)}) {
+      EXPECT_EQ(send(wire_here_.get(), part.data(), part.size(), MSG_NOSIGNAL), std::ssize(part));
+      for (int turn = 0; turn < 4; ++turn) handshake_->poll();
+    }
+  }
+  /// Whether the peer takes this end's answer for the end of TLS's handshake.
+  bool peer_is_secure() {
+    const std::vector<std::byte> words = heard(wire_here_);
+    EXPECT_EQ(send(wire_there_.get(), words.data(), words.size(), MSG_NOSIGNAL), std::ssize(words));
+    return peer_->handshake() == sockets::Step::kDone;
+  }
+  std::string failure() const { return handshake_->failure() ? handshake_->failure()->why : ""; }
+
+ private:
+  static std::vector<std::byte> heard(const Descriptor& from) {
+    std::vector<std::byte> bytes(16 * 1024);
+    const ssize_t got = recv(from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    EXPECT_GT(got, 0);
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
+  }
+
+  Descriptor here_, wire_here_, there_, wire_there_;
+  std::optional<ConnectingHandshake> handshake_;  // uses here_
+  std::unique_ptr<sockets::TlsStream> peer_;      // uses there_
+};
+
+// The answer may come between the look at its first byte and the read, and in several segments. It once ended
+// the join for good: the middle of it was taken for a peer without TLS.
+TEST(ConnectingHandshake, TakesAnAnswerToTlsHoweverItComes) {
+  std::mt19937 random(test_seed());
+  for (int round = 0; round < test_rounds(20); ++round) {
+    SecureShaking shaking;
+    const std::vector<std::byte> answer = shaking.answer();
+    ASSERT_GT(answer.size(), 100U);
+    const std::size_t piece = 1 + random() % (answer.size() - 1);
+    const int error = round % 2 == 0 ? EAGAIN : EINTR;
+    shaking.say_in_two(answer, piece, 1 + round % 3, error);
+    ASSERT_EQ(shaking.failure(), "") << "first " << piece << " of " << answer.size() << " bytes, errno "
+                                     << error;
+    EXPECT_TRUE(shaking.peer_is_secure());
+  }
+}
+
+TEST(ConnectingHandshake, KnowsAPlainAnswerToTlsHoweverItComes) {
+  const std::vector<std::byte> answer = Challenge{HandshakeStatus::kTlsOff, {}}.encode();
+  for (const int error : {EAGAIN, EINTR}) {
+    for (std::size_t piece = 1; piece < answer.size(); ++piece) {
+      SecureShaking shaking;
+      shaking.answer();
+      shaking.say_in_two(answer, piece, 1, error);
+      EXPECT_NE(shaking.failure().find("TOMBOLO_TLS=on asks for TLS here, and the peer's"), std::string::npos)
+          << "first " << piece << " bytes, errno " << error << ": " << shaking.failure();
+    }
+  }
 }
 
 }  // namespace

@@ -26,6 +26,18 @@ namespace {
 // How long accepting pauses when the process is out of descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
+constexpr std::string_view kNoException = "something was thrown that is no std::exception";
+
+/// A line for which there is no memory, or whose sink throws, is missing. Nothing else changes by that: other
+/// streams, and other routers' logs, are concerned too.
+template <typename Write>
+void say(const Write& write) noexcept {
+  try {
+    write();
+  } catch (...) {  // whatever a caller's sink throws
+  }
+}
+
 }  // namespace
 
 Duration patience_of(const Hello& hello) {
@@ -66,7 +78,7 @@ bool HalfOpenStreams::progress() noexcept {
   if (!lock) return false;
   try {
     move_all();
-  } catch (const std::exception&) {
+  } catch (...) {
     // Memory is short, also for saying so; the next call goes on.
   }
   return std::exchange(refused_some_, false);
@@ -93,11 +105,18 @@ void HalfOpenStreams::take_new(std::uint64_t door) {
     try {
       if (!take_one(door, *from)) return;
     } catch (const std::exception& error) {
-      // Whoever connects while memory is short causes this line.
-      lost_warning_.write(from->log(), "dropped a connection to NIC {} ({}): {}", from->nic, from->address,
-                          error.what());
+      note_lost(*from, error.what());
+    } catch (...) {
+      note_lost(*from, kNoException);
     }
   }
+}
+
+/// Whoever connects while memory is short causes this line.
+void HalfOpenStreams::note_lost(const ListeningSocket& from, std::string_view why) noexcept {
+  say([&] {
+    lost_warning_.write(from.log(), "dropped a connection to NIC {} ({}): {}", from.nic, from.address, why);
+  });
 }
 
 /// False where no other waits, or none can be taken now.
@@ -113,8 +132,10 @@ bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) 
     if (std::exchange(accept_error_, error) != error) {
       // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
       // Strangers who take the last one again and again make it come and go.
-      accept_warning_.write(from.log(), "accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address,
-                            errno_text(error), error);
+      say([&] {
+        accept_warning_.write(from.log(), "accept on NIC {} ({}) failed: {} (errno {})", from.nic,
+                              from.address, errno_text(error), error);
+      });
     }
     sockets_.pause(clock_->now() + kAcceptPause);
     return false;
@@ -151,12 +172,14 @@ void HalfOpenStreams::make_room() {
   half_open_.erase(oldest);
 }
 
-bool HalfOpenStreams::drop(const HalfOpen& half, std::string_view why) {
+bool HalfOpenStreams::drop(const HalfOpen& half, std::string_view why) noexcept {
   // Anyone who reaches the port can cause this line. How far the handshake came tells strangers from peers
   // with a wrong setting, whose lines are not to be lost among those of strangers.
-  drop_warnings_.try_emplace(half.state, *clock_)
-      .first->second.write(log_of(half), "dropped a connection from {} to NIC {} ({}): {}", half.peer,
-                           half.nic, half.address, why);
+  say([&] {
+    drop_warnings_.try_emplace(half.state, *clock_)
+        .first->second.write(log_of(half), "dropped a connection from {} to NIC {} ({}): {}", half.peer,
+                             half.nic, half.address, why);
+  });
   return false;
 }
 
@@ -268,6 +291,8 @@ bool HalfOpenStreams::advance_safely(HalfOpen& half) {
     return advance(half);
   } catch (const std::exception& error) {
     return drop(half, error.what());
+  } catch (...) {
+    return drop(half, kNoException);
   }
 }
 
@@ -330,8 +355,10 @@ void HalfOpenStreams::trust(HalfOpen& half) {
   kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
   const Registration found = registrations_.find(Destination::of(half.hello));
   if (!found.inbox || found.end != half.end) {
-    half.local().log.info("{} asked for a {} that is gone", half.peer,
-                          half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
+    say([&] {
+      half.local().log.info("{} asked for a {} that is gone", half.peer,
+                            half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
+    });
     give_reply(half, HandshakeStatus::kGone);
     return;
   }

@@ -84,6 +84,7 @@ class HalfOpenStreams {
   void move_all();
   void take_new(std::uint64_t door);
   bool take_one(std::uint64_t door, const ListeningSocket& from);
+  void note_lost(const ListeningSocket& from, std::string_view why) noexcept;
   void make_room();
   void expire();
   bool advance_safely(HalfOpen& half);
@@ -96,7 +97,7 @@ class HalfOpenStreams {
   bool refuse(HalfOpen& half, HandshakeStatus status, std::string_view why);
   bool refuse_tls(HalfOpen& half);
   bool send_off(HalfOpen& half, std::vector<std::byte> answer, std::string_view why);
-  bool drop(const HalfOpen& half, std::string_view why);
+  bool drop(const HalfOpen& half, std::string_view why) noexcept;
   bool check_proof(HalfOpen& half);
   void trust(HalfOpen& half);
   bool give_reply(HalfOpen& half, HandshakeStatus status, std::uint32_t legs_listener = 0);

@@ -213,6 +213,44 @@ TEST_F(HalfOpen, StrangersWhoComeWhileMemoryIsShortDoNotFillTheLog) {
   EXPECT_EQ(log_.count("dropped a connection to NIC lo (127.0.0.1): std::bad_alloc"), 5u) << log_.text();
 }
 
+// It may be no std::exception, and it may come from any of the lines.
+TEST_F(HalfOpen, WhateverTheLogsSinkThrowsCostsItsLineAlone) {
+  int lines = 0;
+  auto local = std::make_shared<Local>(*end_->local);
+  local->log = Log(LogLevel::kInfo, [&](LogLevel, std::string_view) {
+    ++lines;
+    throw 42;
+  });
+  Endpoint endpoint = end_->endpoint;
+  streams_.leave(*end_);
+  end_ = streams_.open(local, endpoint);
+  const auto closed = [&](const Descriptor& socket) {
+    char byte = 0;
+    for (const auto deadline = test::soon(); !deadline.passed();) {
+      streams_.progress();
+      if (recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET) return true;
+    }
+    return false;
+  };
+  auto many = strangers(3);
+  for (const std::size_t one : {0U, 1U})
+    ASSERT_EQ(send(many[one].get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 18);
+  EXPECT_TRUE(closed(many[0]));
+  EXPECT_TRUE(closed(many[1]));
+  EXPECT_EQ(lines, 2);
+  kernel_.accept_error = EMFILE;
+  const auto later = strangers(1);
+  for (const auto deadline = test::soon(); lines < 3 && !deadline.passed();) streams_.progress();
+  kernel_.accept_error = 0;
+  clock_.advance(std::chrono::seconds(1));
+  for (const auto deadline = test::soon(); kernel_.accepted < 4 && !deadline.passed();) streams_.progress();
+  clock_.advance(std::chrono::seconds(11));
+  EXPECT_TRUE(closed(many[2])) << "its handshake takes too long";
+  EXPECT_TRUE(closed(later[0]));
+  EXPECT_EQ(lines, 5);
+  streams_.leave(*end_);
+}
+
 TEST_F(HalfOpen, WhatAStreamThrowsEndsItAlone) {
   // The challenge's nonce cannot be had, of which the handshake throws.
   auto inbox = std::make_shared<Inbox>();

@@ -39,6 +39,7 @@ AuthenticatingListener::Accepted AuthenticatingListener::accept_with_legs() {
 }
 
 void AuthenticatingListener::begin(AuthenticatedStream stream) {
+  if (acceptor_->pass_on(stream)) return;
   const Local& local = *acceptor_->local();
   const Carrier carrier = stream.hello.carrier;
   std::string peer = stream.peer;
@@ -48,8 +49,8 @@ void AuthenticatingListener::begin(AuthenticatedStream stream) {
   try {
     // The handshake refused carriers that this process cannot use.
     auto connecting = local.backend_of(carrier)->accept(acceptor_, std::move(stream));
-    if (!connecting) return;
-    // A connecting end that did not get the reply joins again: it has given up what its first stream began.
+    // A connecting end that did not get the reply joins again. Where the backend has registered no connection
+    // to which the new stream could go, the peer has given up what its first stream began.
     const auto same = [&](const SetUp& one) { return one.connection == connection; };
     if (std::ranges::any_of(set_ups_, [&](const SetUp& one) { return same(one) && one.epoch > epoch; }))
       return;

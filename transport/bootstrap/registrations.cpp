@@ -31,10 +31,14 @@ bool Registrations::close_listener(std::uint32_t number, TimePoint until) {
   return others;
 }
 
-void Registrations::open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
+bool Registrations::open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
                                     const std::shared_ptr<Inbox>& inbox) {
   const std::lock_guard lock(mutex_);
-  connections_[{connection, side}] = {std::move(end), inbox};
+  const auto [at, fresh] = connections_.try_emplace({connection, side});
+  Entry& entry = at->second;
+  if (!fresh && (entry.closed_until != TimePoint{} || !entry.inbox.expired())) return false;
+  entry = {std::move(end), inbox};
+  return true;
 }
 
 void Registrations::close_connection(const Nonce& connection, Side side,
@@ -64,12 +68,22 @@ void Registrations::leave(const LocalEnd& end) {
   std::erase_if(listeners_, [&](const auto& entry) { return entry.second.end.get() == &end; });
 }
 
+Registration Registrations::connection_at(const Key& key) const {
+  const auto found = connections_.find(key);
+  if (found == connections_.end()) return {};
+  return {found->second.end, found->second.inbox.lock()};
+}
+
+Registration Registrations::find_connection(const Nonce& connection, Side side) {
+  const std::lock_guard lock(mutex_);
+  return connection_at({connection, side});
+}
+
 Registration Registrations::find(const Destination& to) {
   const std::lock_guard lock(mutex_);
   // The connecting end opens streams; the accepting end asks.
   const auto side = to.purpose == Purpose::kAsk ? Side::kConnecting : Side::kAccepting;
-  if (const auto found = connections_.find({to.connection, side}); found != connections_.end())
-    return {found->second.end, found->second.inbox.lock()};
+  if (Registration known = connection_at({to.connection, side}); known.end) return known;
   // Only the first stream of a connection comes to its listener: the backend opens the connection then.
   if (to.purpose != Purpose::kJoin) return {};
   const auto found = listeners_.find(to.listener);

@@ -41,9 +41,10 @@ class Registrations {
   /// listeners are left, whose sockets such a peer reaches.
   bool close_listener(std::uint32_t number, TimePoint until);
   /// Streams that join or rejoin the connection, and questions for it, go to that end of it from now on,
-  /// until close_connection() or until no other owner holds the inbox.
-  void open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
-                       const std::shared_ptr<Inbox>& inbox);
+  /// until close_connection() or until no other owner holds the inbox. False, and nothing is changed, where
+  /// that end is there already, or is remembered as closed.
+  [[nodiscard]] bool open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
+                                     const std::shared_ptr<Inbox>& inbox);
   /// A peer may miss the goodbye where a frame was cut short, and then asks whether the connection still
   /// exists. It is answered in the name of `remembered` until then. For as long, a stream that joins the
   /// connection late is refused and does not begin another.
@@ -54,6 +55,8 @@ class Registrations {
 
   /// Its `end` is null where nothing of that name is known.
   Registration find(const Destination& to);
+  /// The same of that end of a connection alone, whoever listens.
+  Registration find_connection(const Nonce& connection, Side side);
   /// Whether peers of closed listeners and connections may still ask for them.
   bool may_be_asked(TimePoint now);
 
@@ -66,6 +69,7 @@ class Registrations {
     bool for_legs = false;
   };
   std::uint32_t add_listener(Entry entry);
+  Registration connection_at(const Key& key) const;
   void forget_old(TimePoint now);
 
   std::mutex mutex_;

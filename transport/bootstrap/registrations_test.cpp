@@ -52,8 +52,8 @@ TEST_F(Registered, AListenerIsReservedForAsLongAsSomebodyHoldsIt) {
 }
 
 TEST_F(Registered, BothEndsOfAConnectionMayBeHere) {
-  registrations_.open_connection(nonce(1), Side::kConnecting, one_, inbox_);
-  registrations_.open_connection(nonce(1), Side::kAccepting, other_, inbox_of_other_);
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kConnecting, one_, inbox_));
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kAccepting, other_, inbox_of_other_));
   EXPECT_EQ(find(Purpose::kRejoin, 0, nonce(1)).inbox, inbox_of_other_);
   EXPECT_EQ(find(Purpose::kAsk, 0, nonce(1)).inbox, inbox_);
   registrations_.close_connection(nonce(1), Side::kConnecting, nullptr, {}, TimePoint(seconds(1)));
@@ -63,9 +63,9 @@ TEST_F(Registered, BothEndsOfAConnectionMayBeHere) {
 
 TEST_F(Registered, AStreamThatJoinsAgainIsForItsConnectionOnceThatIsThere) {
   const auto listener = registrations_.open_listener(one_, inbox_);
-  registrations_.open_connection(nonce(1), Side::kConnecting, one_, std::make_shared<Inbox>());
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kConnecting, one_, std::make_shared<Inbox>()));
   EXPECT_EQ(find(Purpose::kJoin, listener, nonce(1)).inbox, inbox_);
-  registrations_.open_connection(nonce(1), Side::kAccepting, other_, inbox_of_other_);
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kAccepting, other_, inbox_of_other_));
   EXPECT_EQ(find(Purpose::kJoin, listener, nonce(1)).inbox, inbox_of_other_);
   EXPECT_EQ(find(Purpose::kJoin, listener + 1, nonce(1)).inbox, inbox_of_other_)
       << "the listener may be gone";
@@ -77,9 +77,28 @@ TEST_F(Registered, AStreamThatJoinsAgainIsForItsConnectionOnceThatIsThere) {
       << "it would begin the connection once more";
 }
 
+TEST_F(Registered, AConnectionIsBegunOnceUntilItIsForgotten) {
+  const TimePoint now{seconds(100)};
+  const auto open = [&](Side side, const std::shared_ptr<Inbox>& inbox) {
+    return registrations_.open_connection(nonce(1), side, other_, inbox);
+  };
+  EXPECT_EQ(registrations_.find_connection(nonce(1), Side::kAccepting).end, nullptr);
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kAccepting, one_, inbox_));
+  EXPECT_FALSE(open(Side::kAccepting, inbox_of_other_));
+  EXPECT_EQ(registrations_.find_connection(nonce(1), Side::kAccepting).inbox, inbox_);
+  EXPECT_EQ(registrations_.find_connection(nonce(1), Side::kConnecting).end, nullptr);
+  EXPECT_TRUE(open(Side::kConnecting, inbox_of_other_)) << "the other end is another thing";
+  registrations_.close_connection(nonce(1), Side::kAccepting, other_, now, now + seconds(60));
+  EXPECT_FALSE(open(Side::kAccepting, inbox_of_other_));
+  EXPECT_EQ(registrations_.find_connection(nonce(1), Side::kAccepting).end, other_);
+  EXPECT_EQ(registrations_.find_connection(nonce(1), Side::kAccepting).inbox, nullptr);
+  EXPECT_FALSE(registrations_.may_be_asked(now + seconds(60)));
+  EXPECT_TRUE(open(Side::kAccepting, inbox_of_other_));
+}
+
 TEST_F(Registered, AClosedConnectionIsRememberedForItsTime) {
   const TimePoint now{seconds(100)};
-  registrations_.open_connection(nonce(1), Side::kAccepting, one_, inbox_);
+  ASSERT_TRUE(registrations_.open_connection(nonce(1), Side::kAccepting, one_, inbox_));
   EXPECT_FALSE(registrations_.may_be_asked(now));
   registrations_.close_connection(nonce(1), Side::kAccepting, other_, now, now + seconds(60));
   EXPECT_EQ(find(Purpose::kRejoin, 0, nonce(1)).end, other_);
@@ -106,7 +125,7 @@ TEST_F(Registered, OnlySoManyClosedOnesAreRemembered) {
   const TimePoint now{seconds(100)};
   constexpr auto kMost = static_cast<std::uint32_t>(Registrations::kMostClosed);
   for (std::uint32_t i = 0; i < kMost + 10; ++i) {
-    registrations_.open_connection(nonce(i), Side::kAccepting, one_, inbox_);
+    ASSERT_TRUE(registrations_.open_connection(nonce(i), Side::kAccepting, one_, inbox_));
     registrations_.close_connection(nonce(i), Side::kAccepting, other_, now, now + seconds(60));
   }
   EXPECT_EQ(find(Purpose::kRejoin, 0, nonce(9)).end, nullptr);

@@ -32,10 +32,12 @@ class SealedBytes {
   static int get(bio_st* bio, char* data, int size);
   static long control(bio_st* bio, int command, long number, void* pointer);
 
-  /// A call begins in which get() may read the socket, until that is found empty. A handshake reads less.
-  void begin_call(bool handshake) noexcept {
-    may_receive_ = true;
-    most_received_ = handshake ? kHandshakeIn : kIn;
+  /// How much a call reads of the socket at most: a handshake's peer has proved nothing yet.
+  enum class Reads : std::uint8_t { kNothing, kHandshake, kMuch };
+  /// A call begins in which get() may read the socket, until that is found empty.
+  void begin_call(Reads reads) noexcept {
+    may_receive_ = reads != Reads::kNothing;
+    most_received_ = reads == Reads::kMuch ? kIn : kHandshakeIn;
   }
 
   /// Writes what is pending. Returns 0 once nothing is; else -1 with errno, which may be EAGAIN.

@@ -91,8 +91,8 @@ void TlsStream::use(std::shared_ptr<const Tls> tls) {
   server_name_.reset();
 }
 
-Step TlsStream::handshake() {
-  sealed_.begin_call(true);
+Step TlsStream::handshake(SealedBytes::Reads reads) {
+  sealed_.begin_call(reads);
   ERR_clear_error();
   const int result = SSL_do_handshake(ssl_);
   const int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_, result);
@@ -276,7 +276,7 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
     errno = failed_;
     return -1;
   }
-  sealed_.begin_call(false);
+  sealed_.begin_call(SealedBytes::Reads::kMuch);
   std::size_t total = 0;
   for (const iovec& part : parts) {
     std::size_t at = 0;

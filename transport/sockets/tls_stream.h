@@ -37,7 +37,9 @@ class TlsStream {
 
   /// Moves the handshake as far as it goes without blocking. kEnded: the peer closed first; kError: trouble()
   /// says what.
-  Step handshake();
+  Step handshake() { return handshake(SealedBytes::Reads::kHandshake); }
+  /// Connecting end: the same as far as it goes without reading anything, which is to send its first words.
+  Step begin_handshake() { return handshake(SealedBytes::Reads::kNothing); }
   /// Accepting end, before the handshake: it stops once the peer has said whom it wants, until use() gives
   /// the keys for that.
   void wait_for_keys() noexcept { waits_for_keys_ = true; }
@@ -96,6 +98,7 @@ class TlsStream {
 
   static int hello_seen(ssl_st* ssl, int* alert, void* unused) noexcept;
 
+  Step handshake(SealedBytes::Reads reads);
   bool seal(const std::byte* data, std::size_t size) noexcept;
   int fail_for_good(const char* doing) noexcept;
   void explain(unsigned long reason);

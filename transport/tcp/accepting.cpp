@@ -31,15 +31,17 @@ void StreamGroup::add(bootstrap::AuthenticatedStream stream, const Log& log) {
 }
 
 TcpAccepting::TcpAccepting(std::shared_ptr<const TcpSettings> settings,
-                           std::shared_ptr<bootstrap::Acceptor> acceptor, std::shared_ptr<StreamGroup> group,
-                           const bootstrap::Hello& hello)
+                           std::shared_ptr<bootstrap::Acceptor> acceptor,
+                           bootstrap::AuthenticatedStream first)
     : settings_(std::move(settings)),
       acceptor_(std::move(acceptor)),
-      group_(std::move(group)),
-      number_(hello.connection),
-      peer_host_(hello.host),
-      deadline_(Deadline::after(bootstrap::patience_of(hello), *acceptor_->local()->clock)) {
-  acceptor_->open_connection(number_, bootstrap::Side::kAccepting, group_->inbox());
+      group_(first.hello.streams),
+      number_(first.hello.connection),
+      peer_host_(first.hello.host),
+      deadline_(Deadline::after(bootstrap::patience_of(first.hello), *acceptor_->local()->clock)) {
+  group_.add(std::move(first), acceptor_->local()->log);
+  if (!acceptor_->open_connection(number_, bootstrap::Side::kAccepting, inbox_))
+    fail(Cause::kRemote, "the connection that its stream joins is there already, or was");
 }
 
 TcpAccepting::~TcpAccepting() {
@@ -48,31 +50,30 @@ TcpAccepting::~TcpAccepting() {
 
 void TcpAccepting::append_wait_handles(std::vector<pollfd>& handles) const {
   // The first streams come through the listener, those after them through this.
-  if (int handle = group_->inbox()->wait_handle(); handle >= 0) handles.push_back({handle, POLLIN, 0});
+  if (int handle = inbox_->wait_handle(); handle >= 0) handles.push_back({handle, POLLIN, 0});
 }
 
 std::unique_ptr<Connection> TcpAccepting::poll() {
-  while (!group_->complete()) {
-    auto stream = group_->inbox()->take();
-    if (!stream) break;
+  // Also where it has all: of a peer that did not get a reply another attempt may have come.
+  while (auto stream = inbox_->take()) {
     if (stream->hello.purpose == bootstrap::Purpose::kJoin)
-      group_->add(std::move(*stream), acceptor_->local()->log);
+      group_.add(std::move(*stream), acceptor_->local()->log);
     else
       further_.push_back(std::move(*stream));
   }
-  if (!group_->complete()) {
+  if (!group_.complete()) {
     if (!deadline_.passed()) return nullptr;
-    fail(Cause::kTimeout, "{} of its {} streams did not arrive within {} (from host {})", group_->missing(),
-         group_->size(), format_seconds(to_seconds(deadline_.allowed())), peer_host_);
+    fail(Cause::kTimeout, "{} of its {} streams did not arrive within {} (from host {})", group_.missing(),
+         group_.size(), format_seconds(to_seconds(deadline_.allowed())), peer_host_);
   }
-  std::vector<bootstrap::AuthenticatedStream> streams = group_->take();
-  for (bootstrap::AuthenticatedStream& one : further_) group_->inbox()->put(std::move(one));
+  std::vector<bootstrap::AuthenticatedStream> streams = group_.take();
+  for (bootstrap::AuthenticatedStream& one : further_) inbox_->put(std::move(one));
   further_.clear();
   SetUpResult made;
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.hello = streams[0].hello;
-  made.inbox = group_->inbox();
+  made.inbox = inbox_;
   made.route = bootstrap::route_of(*acceptor_, streams[0]);
   std::map<std::string, double> rates;  // by NIC
   for (const bootstrap::AuthenticatedStream& stream : streams) {

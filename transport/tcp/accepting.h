@@ -26,20 +26,18 @@ class StreamGroup {
   std::size_t missing() const noexcept { return missing_; }
   std::size_t size() const noexcept { return streams_.size(); }
   std::vector<bootstrap::AuthenticatedStream> take() noexcept { return std::move(streams_); }
-  /// Where the streams after the first arrive, which the connection takes over.
-  const std::shared_ptr<bootstrap::Inbox>& inbox() const noexcept { return inbox_; }
 
  private:
-  std::shared_ptr<bootstrap::Inbox> inbox_ = std::make_shared<bootstrap::Inbox>();
   std::vector<bootstrap::AuthenticatedStream> streams_;  // by number; without a socket while missing
   std::size_t missing_;
 };
 
 class TcpAccepting final : public Connecting {
  public:
-  /// `group` already has its first stream.
+  /// `first` is the first stream that has come, whatever its number. Throws kRemote where the connection is
+  /// open already: another listener of this process may have begun it meanwhile.
   TcpAccepting(std::shared_ptr<const TcpSettings> settings, std::shared_ptr<bootstrap::Acceptor> acceptor,
-               std::shared_ptr<StreamGroup> group, const bootstrap::Hello& hello);
+               bootstrap::AuthenticatedStream first);
   ~TcpAccepting() override;
 
   std::unique_ptr<Connection> poll() override;
@@ -48,7 +46,9 @@ class TcpAccepting final : public Connecting {
  private:
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
-  std::shared_ptr<StreamGroup> group_;
+  StreamGroup group_;
+  /// Where the streams after the first arrive, which the connection takes over.
+  std::shared_ptr<bootstrap::Inbox> inbox_ = std::make_shared<bootstrap::Inbox>();
   bootstrap::Nonce number_;
   std::vector<bootstrap::AuthenticatedStream> further_;  // that the peer has added already
   std::string peer_host_;

@@ -3,15 +3,11 @@
 // streams, congestion control, pacing, limits per NIC, and the number of streams.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "transport/backend.h"
-#include "transport/tcp/accepting.h"
 #include "transport/tcp/settings.h"
 
 namespace tombolo::transport::tcp {
@@ -30,10 +26,6 @@ class TcpBackend final : public Backend {
 
  private:
   std::shared_ptr<const TcpSettings> settings_;
-  std::mutex mutex_;
-  /// Connections that still lack streams, by listener and number. Each group belongs to its listener's
-  /// thread.
-  std::map<std::pair<std::uint32_t, bootstrap::Nonce>, std::weak_ptr<StreamGroup>> groups_;
 };
 
 }  // namespace tombolo::transport::tcp

@@ -31,7 +31,8 @@ TcpConnecting::TcpConnecting(std::shared_ptr<const TcpSettings> settings,
       hello_(hello_of(way_, *acceptor_)),
       dialing_(acceptor_->local(), way_, targets_[0], hello_,
                static_cast<std::size_t>(std::max(settings_->options.streams, 1))) {
-  acceptor_->open_connection(hello_.connection, bootstrap::Side::kConnecting, inbox_);
+  TOMBOLO_CHECK(acceptor_->open_connection(hello_.connection, bootstrap::Side::kConnecting, inbox_),
+                "the number of a new connection is another's");
 }
 
 TcpConnecting::~TcpConnecting() {

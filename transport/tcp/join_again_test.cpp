@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "transport/bootstrap/listener.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_messages.h"
 
@@ -18,6 +20,7 @@ class JoinAgain : public testing::Test {
     options.log = log_.of("right");
     router_ = std::make_unique<Router>(options);
     listener_ = router_->listen();
+    other_ = router_->listen();
     hello_ = test::hello_for(*listener_);
   }
   void serve() {
@@ -30,6 +33,28 @@ class JoinAgain : public testing::Test {
     random_bytes(hello_.nonce);
     EXPECT_EQ(test::shake_hands(socket, hello_, [&] { serve(); }).status, expected);
     return socket;
+  }
+  /// Joins, and waits in the listener's inbox: another listener's calls take the handshake on.
+  Descriptor join_unseen(bootstrap::Hello hello) {
+    Descriptor socket = test::connected_to(*listener_);
+    random_bytes(hello.nonce);
+    EXPECT_EQ(test::shake_hands(socket, hello, [&] { other_->accept(); }).status,
+              bootstrap::HandshakeStatus::kOk);
+    return socket;
+  }
+  /// Joins and loses its stream; then come as many others as one call of accept() takes on with it; and then
+  /// it joins again.
+  void join_twice_with_others_between() {
+    hello_.label = kLabel;
+    Descriptor lost = join_unseen(hello_);
+    while (others_.size() < bootstrap::AuthenticatingListener::kMostTaken)
+      others_.push_back(join_unseen(test::hello_for(*listener_)));
+    reset(lost);
+    hello_.epoch = 1;
+    others_.push_back(join_unseen(hello_));
+  }
+  std::ptrdiff_t connections_of_one_connect() const {
+    return std::ranges::count(connections_, kLabel, [](const auto& one) { return one->label(); });
   }
   void serve_until_accepted() {
     for (const auto deadline = test::soon(); connections_.empty() && !deadline.passed();) serve();
@@ -62,7 +87,9 @@ class JoinAgain : public testing::Test {
 
   test::LogBook log_;
   std::unique_ptr<Router> router_;
-  std::unique_ptr<Listener> listener_;
+  static constexpr std::uint64_t kLabel = 77;
+  std::unique_ptr<Listener> listener_, other_;
+  std::vector<Descriptor> others_;
   bootstrap::Hello hello_;
   std::vector<std::unique_ptr<Connection>> connections_;
 };
@@ -152,6 +179,35 @@ TEST_F(JoinAgain, AfterTheConnectionIsHandedOutGoesToThatConnection) {
   EXPECT_EQ(test::finish(*connections_[0], send, sent), Outcome::kDone) << log_.text();
   serve();
   EXPECT_EQ(connections_.size(), 1u) << log_.text();
+}
+
+TEST_F(JoinAgain, WhileBothAttemptsWaitFarFromEachOtherGoesToTheSameConnection) {
+  join_twice_with_others_between();
+  constexpr std::size_t kAll = bootstrap::AuthenticatingListener::kMostTaken + 1;
+  const auto rejoined = [&] {
+    return !connections_.empty() && connections_[0]->label() == kLabel &&
+           connections_[0]->statistics().rejoins == 1;
+  };
+  for (const auto deadline = test::soon(); (connections_.size() < kAll || !rejoined()) && !deadline.passed();)
+    serve();
+  for (int turn = 0; turn < 10; ++turn) serve();
+  EXPECT_EQ(connections_.size(), kAll) << log_.text();
+  EXPECT_EQ(connections_of_one_connect(), 1) << log_.text();
+  EXPECT_TRUE(rejoined()) << log_.text();
+}
+
+TEST_F(JoinAgain, IsDroppedWhereItWaitedWhileTheConnectionWasClosed) {
+  join_twice_with_others_between();
+  serve_until_accepted();
+  if (HasFatalFailure()) return;
+  ASSERT_EQ(connections_[0]->label(), kLabel);
+  connections_.clear();
+  constexpr std::size_t kOthers = bootstrap::AuthenticatingListener::kMostTaken;
+  for (const auto deadline = test::soon(); connections_.size() < kOthers && !deadline.passed();) serve();
+  for (int turn = 0; turn < 10; ++turn) serve();
+  EXPECT_EQ(connections_.size(), kOthers) << log_.text();
+  EXPECT_EQ(connections_of_one_connect(), 0) << log_.text();
+  EXPECT_EQ(log_.count("the connection that it joins is closed"), 1u) << log_.text();
 }
 
 TEST_F(JoinAgain, AfterTheConnectionWasClosedIsRefused) {

@@ -1,5 +1,5 @@
-// For tests: a thread for which operator new has nothing. failing_test.cpp holds that operator; where a
-// sanitizer has its own, memory is never short.
+// For tests: a thread for which operator new has nothing. A test program has that operator where one of its
+// sources includes failing_operator_new.h; where a sanitizer has its own, memory is never short.
 #pragma once
 
 #include <climits>

@@ -169,6 +169,8 @@ const char* name_of(Defect defect) {
       return "slow-close";
     case Defect::kSlowConnect:
       return "slow-connect";
+    case Defect::kInterrupted:
+      return "interrupted";
     case Defect::kNoticesLate:
       return "notices-late";
     case Defect::kLeakedDescriptor:

@@ -28,17 +28,17 @@ enum class Defect {
   kSpins,             ///< the wait handles are always ready
   kSlowClose,         ///< closing takes 10 s
   kSlowConnect,       ///< connecting takes 20 s
+  kInterrupted,       ///< an end makes no connection where a call of its process was interrupted
   kNoticesLate,       ///< an end whose peer is gone for good says so 20 s later
   kLeakedDescriptor,  ///< the connection leaves a descriptor
   kLeakedMemory       ///< the connection leaves memory
 };
 inline constexpr std::array kDefects{
-    Defect::kLostByte,      Defect::kLostWakeUp,       Defect::kOtherBytes,
-    Defect::kTwice,         Defect::kNotSent,          Defect::kWrongSize,
-    Defect::kWrittenBeyond, Defect::kWrittenLate,      Defect::kNoError,
-    Defect::kNamelessError, Defect::kGivesUp,          Defect::kNeverDone,
-    Defect::kSpins,         Defect::kSlowClose,        Defect::kSlowConnect,
-    Defect::kNoticesLate,   Defect::kLeakedDescriptor, Defect::kLeakedMemory};
+    Defect::kLostByte,    Defect::kLostWakeUp,       Defect::kOtherBytes,    Defect::kTwice,
+    Defect::kNotSent,     Defect::kWrongSize,        Defect::kWrittenBeyond, Defect::kWrittenLate,
+    Defect::kNoError,     Defect::kNamelessError,    Defect::kGivesUp,       Defect::kNeverDone,
+    Defect::kSpins,       Defect::kSlowClose,        Defect::kSlowConnect,   Defect::kInterrupted,
+    Defect::kNoticesLate, Defect::kLeakedDescriptor, Defect::kLeakedMemory};
 
 const char* name_of(Defect defect);
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/sanitizer.h"
-#include "tests/simulation/runs/connection_run.h"
+#include "tests/simulation/under.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -16,6 +16,7 @@ struct Found {
   const char* by;           // of what is reported
   std::uint64_t first = 1;  // seed; those before take long and do not show it
   Over over = Over::kTcp;
+  Under under = Under::kConnection;
 };
 class DefectTest : public testing::TestWithParam<Found> {};
 
@@ -26,7 +27,8 @@ TEST_P(DefectTest, IsFound) {
   options.defect = GetParam().defect;
   std::string others;
   for (std::uint64_t seed = GetParam().first; seed <= 200; ++seed) {
-    const std::string wrong = run_connection(draw_plan(seed, GetParam().over), options).wrong;
+    const AnyPlan plan = draw_plan(GetParam().under, seed, GetParam().over);
+    const std::string wrong = run_plan(plan, options).wrong;
     if (wrong.find(GetParam().by) != std::string::npos) return;
     if (!wrong.empty()) others += "\n" + wrong;
   }
@@ -47,13 +49,16 @@ INSTANTIATE_TEST_SUITE_P(
         Found{Defect::kGivesUp, "what can be survived was not"}, Found{Defect::kNeverDone, "not over after"},
         Found{Defect::kSpins, "woken again and again for nothing"}, Found{Defect::kSlowClose, "closing took"},
         Found{Defect::kSlowConnect, "connecting took"},
+        Found{Defect::kInterrupted, "what can be survived was not"},
+        Found{Defect::kInterrupted, "what can be survived was not", 1, Over::kTcp, Under::kPlugin},
         Found{Defect::kNoticesLate, "noticing that the peer is gone took", 5},
         Found{Defect::kLeakedDescriptor, "descriptors are left"},
         Found{Defect::kLeakedMemory, "allocations are left"}),
     [](const auto& one) {
       std::string name = name_of(one.param.defect);
       std::erase(name, '-');
-      return name;
+      const Under under = one.param.under;
+      return under == Under::kConnection ? name : name + "beneath" + name_of(under);
     });
 
 TEST(Defects, EachHasATestAndAName) {

@@ -39,10 +39,10 @@ bool cut_while_closing(const Facts& facts) {
          });
 }
 
-/// Errors of system calls may make the set-up fail, which is then said.
+/// Some errors of system calls may make the set-up fail, which is then said.
 bool set_up_failed_by_errno(const Facts& facts) {
   const Account* ends = facts.ends;
-  return facts.errors_injected && (!ends[0].made || !ends[1].made) &&
+  return facts.may_be_refused && (!ends[0].made || !ends[1].made) &&
          (!ends[0].error.empty() || !ends[1].error.empty());
 }
 
@@ -76,7 +76,7 @@ std::string check_delivered(const Facts& facts) {
     const Account &from = facts.ends[host], &to = facts.ends[1 - host];
     if (from.killed || to.killed) continue;
     // An acceptor may lack what it needs to make the connection; then the connecting end alone has an error.
-    const bool never_made = !to.made && facts.errors_injected && !from.error.empty();
+    const bool never_made = !to.made && facts.may_be_refused && !from.error.empty();
     if (from.made && from.done_sends > to.done_receives && to.error.empty() && !never_made)
       return "sends were reported as done that nobody received, and no error says so: " +
              describe_ends(facts);

@@ -31,7 +31,7 @@ struct Account {
 /// What is known of a run once both processes have ended.
 struct Facts {
   Account ends[2];
-  bool errors_injected = false;       ///< system calls were made to fail
+  bool may_be_refused = false;        ///< system calls were made to fail that set-up cannot do without
   std::optional<TimePoint> terminal;  ///< when a fault struck after which the connection cannot go on
   bool shares_memory = false;         ///< no stream carries the messages
   TimePoint last_cut{};               ///< when a fault last cut a stream, or silence last ended

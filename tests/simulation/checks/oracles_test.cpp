@@ -85,16 +85,16 @@ TEST(Oracles, AnEndMayCloseWhileTheOtherOpensAgainAStreamThatWasCutDuringTheSetU
   EXPECT_EQ(check_end(facts), "");
 }
 
-TEST(Oracles, ErrorsOfSystemCallsMayMakeTheSetUpFailWhereThatIsSaid) {
+TEST(Oracles, ARefusalOfTheSystemMayMakeTheSetUpFailWhereThatIsSaid) {
   Facts facts = all_is_well();
-  facts.errors_injected = true;
+  facts.may_be_refused = true;
   facts.ends[1] = Account{};
   facts.ends[1].to_receive = facts.ends[1].to_send = 3;
   facts.ends[0].done_sends = 3;
   expect_wrong(facts, "what can be survived was not");
   facts.ends[0].error = "the peer no longer has this connection";
   EXPECT_EQ(check_end(facts), "");
-  facts.errors_injected = false;
+  facts.may_be_refused = false;
   expect_wrong(facts, "what can be survived was not");
 }
 

@@ -82,6 +82,28 @@ Fault draw_fault(Draw& draw, const Plan& plan, Duration& left) {
 
 }  // namespace
 
+bool Fault::may_refuse() const noexcept {
+  if (kind != Kind::kErrno || error == EINTR) return false;
+  switch (call) {
+    case Call::kSocket:
+    case Call::kEpollControl:
+    case Call::kShareMemory:
+      return true;
+    case Call::kConnect:
+      return error != ENETUNREACH && error != ETIMEDOUT;
+    case Call::kAccept:
+    case Call::kSend:
+    case Call::kReceive:
+    case Call::kReadMemory:
+      return false;
+  }
+  return true;
+}
+
+bool Fault::breaks_streams() const noexcept {
+  return kind == Kind::kReset || kind == Kind::kHalfReset || (kind == Kind::kErrno && error != EINTR);
+}
+
 bool Plan::may_lack_a_way() const noexcept {
   return over == Over::kShm && !or_tcp && std::ranges::any_of(faults, [](const Fault& one) {
            return one.kind == Fault::Kind::kErrno || one.kind == Fault::Kind::kSilence;

@@ -48,6 +48,12 @@ struct Fault {
   Call call = Call::kSend;
   int error = 0, times = 0;
   bool terminal() const noexcept { return kind >= Kind::kKill; }
+  /// Whether it may keep a process from being set up, or a connection from being made: what it says is
+  /// lacking at a call that is made once. Other errors are survived, because the call or the attempt is made
+  /// again.
+  bool may_refuse() const noexcept;
+  /// Whether a stream may break by it, with what was under way on it.
+  bool breaks_streams() const noexcept;
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 

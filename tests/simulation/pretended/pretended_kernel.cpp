@@ -90,6 +90,7 @@ bool PretendedKernel::fails(Call call) noexcept {
   if (found == injected_.end() || found->second.second == 0) return false;
   --found->second.second;
   errno = found->second.first;
+  if (errno == EINTR) interrupted_[host_] = true;
   return true;
 }
 

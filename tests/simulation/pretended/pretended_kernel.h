@@ -71,6 +71,8 @@ class PretendedKernel final : public transport::Kernel {
   /// The number of a host's process, which no other pretended kernel gives: what the product keeps of a
   /// process that never ended, because its run did not, is nobody else's.
   pid_t process_of(unsigned host) const noexcept { return first_process_ + static_cast<pid_t>(host); }
+  /// Whether a call of that host's was made to fail with EINTR.
+  bool interrupted(unsigned host) const noexcept { return interrupted_[host]; }
   /// When a read of another process's memory was first made to fail.
   std::optional<TimePoint> read_failed() const noexcept { return read_failed_; }
   /// The host on which the calling code runs.
@@ -211,7 +213,7 @@ class PretendedKernel final : public transport::Kernel {
   std::vector<bool> used_ = std::vector<bool>(3, true);
   std::vector<std::size_t> order_;  // of what epoll_wait looks at
   std::map<std::pair<unsigned, Call>, std::pair<int, int>> injected_;
-  std::array<bool, 16> killed_{};
+  std::array<bool, 16> killed_{}, interrupted_{};
   unsigned host_ = 0, short_one_in_ = 0;
   bool loses_bytes_ = false, loses_lone_bytes_ = false, one_machine_ = false;
   const pid_t first_process_ = new_processes();

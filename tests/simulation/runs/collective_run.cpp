@@ -359,10 +359,9 @@ class CollectiveRun {
       note(fmt::format("{} descriptors are left:{}", left, world_.kernel().describe_open()));
   }
 
-  /// Errors of system calls may keep a rank or a connection from being made, which is then said.
+  /// Some errors of system calls may keep a rank or a connection from being made, which is then said.
   bool refused_by_system() const {
-    return std::ranges::any_of(plan_.network.faults,
-                               [](const Fault& one) { return one.kind == Fault::Kind::kErrno; }) &&
+    return std::ranges::any_of(plan_.network.faults, &Fault::may_refuse) &&
            std::ranges::any_of(ranks_, [](const RankProcess& rank) {
              return !rank.failed.empty() &&
                     (!rank.made || rank.cause == Cause::kSystem || rank.cause == Cause::kUnsupported);

@@ -58,8 +58,7 @@ class Run {
   Facts facts() {
     Facts facts;
     for (unsigned host = 0; host < 2; ++host) facts.ends[host] = owners_[host]->account();
-    facts.errors_injected =
-        std::ranges::any_of(plan_.faults, [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
+    facts.may_be_refused = std::ranges::any_of(plan_.faults, &Fault::may_refuse);
     facts.terminal = world_.terminal_fault();
     facts.last_cut = world_.last_cut();
     facts.shares_memory = std::ranges::all_of(facts.ends, &Account::shared_memory);

@@ -116,6 +116,8 @@ void Owner::draw_copy_costs() {
 bool Owner::make() {
   const bool made = host_ == 1 ? accept() : connect();
   if (made && options_.defect == Defect::kSlowConnect) sleep(seconds(20));
+  if (made && options_.defect == Defect::kInterrupted && world_.kernel().interrupted(host_))
+    ::tombolo::fail(Cause::kRemote, "connection to host {}: it was interrupted", host_name(1 - host_));
   return made;
 }
 

@@ -28,16 +28,13 @@ bool may_lose_at_close(const PluginEnd& sender, const PluginEnd& receiver, const
     return end.closing_since && facts.last_cut >= *end.closing_since;
   };
   return cut_after(sender) || cut_after(receiver) ||
-         std::ranges::any_of(plan.network.faults, [](const Fault& one) {
-           return one.kind == Fault::Kind::kReset || one.kind == Fault::Kind::kHalfReset ||
-                  one.kind == Fault::Kind::kErrno;
-         });
+         std::ranges::any_of(plan.network.faults, &Fault::breaks_streams);
 }
 
-/// Errors of system calls may make the set-up fail, which is then said; that of a further tag comes later.
+/// Some errors of system calls may make the set-up fail, which is then said; that of a further tag comes
+/// later.
 bool errno_at_set_up(const PluginEnd& sender, const PluginEnd& receiver, const PluginPlan& plan) {
-  const bool any = std::ranges::any_of(plan.network.faults,
-                                       [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
+  const bool any = std::ranges::any_of(plan.network.faults, &Fault::may_refuse);
   const bool one_tag = sender.plan->tags.empty();
   return any && !(one_tag && sender.made && receiver.made) &&
          !(sender.failed.empty() && receiver.failed.empty());

@@ -111,6 +111,11 @@ bool PluginOwner::connect() {
     });
     if (end_.handles == last) {
       if (result != abi::ncclSuccess) return false;
+      if (end_.comm != nullptr && process_.makes_no_connection()) {
+        end_.failed = "connect was interrupted";
+        end_.failed_at = world_.clock().now();
+        return false;
+      }
       if (end_.comm != nullptr) return true;
       if (end_.gives_up() && ++asked == 5) {
         // The attempt ends with its context. Where others share that, the peer learns by other means.

@@ -35,6 +35,10 @@ class PluginProcess {
                                      const std::function<net_plugin::abi::ncclResult_t()>& make);
 
   bool dead() const { return world_.kernel().killed(host_); }
+  /// A defect, to see that it is found.
+  bool makes_no_connection() const {
+    return options_.defect == Defect::kInterrupted && world_.kernel().interrupted(host_);
+  }
   std::size_t devices() const noexcept { return node_->devices->size(); }
   /// What its connections' meters count.
   const transport::Meters& meters() const noexcept { return *meters_; }

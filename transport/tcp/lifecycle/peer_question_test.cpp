@@ -67,7 +67,7 @@ class AQuestion : public testing::Test {
 };
 
 TEST_F(AQuestion, IsAnsweredByAPeerThatHasTheConnectionAndAskedOncePerSecond) {
-  acceptor_->open_connection(joined_.connection, Side::kConnecting, inbox_);
+  ASSERT_TRUE(acceptor_->open_connection(joined_.connection, Side::kConnecting, inbox_));
   refusals_.note(0, true, false);
   EXPECT_EQ(answer({}), Answer::kLives) << refusals_.last();
   EXPECT_FALSE(refusals_.all_of(1)) << "what was noted before counts no more";
@@ -79,7 +79,7 @@ TEST_F(AQuestion, IsAnsweredByAPeerThatHasTheConnectionAndAskedOncePerSecond) {
 }
 
 TEST_F(AQuestion, TellsThatThePeerHasTheConnectionNoMore) {
-  acceptor_->open_connection(joined_.connection, Side::kConnecting, inbox_);
+  ASSERT_TRUE(acceptor_->open_connection(joined_.connection, Side::kConnecting, inbox_));
   acceptor_->close_connection(joined_.connection, Side::kConnecting);
   EXPECT_EQ(answer({}), Answer::kGone);
   EXPECT_EQ(refusals_.last(), "ask the peer: the peer no longer has this connection");
