@@ -51,8 +51,9 @@ class WayChoice {
   enum class Way { kRing, kRead };
   struct Choice {
     Way way = Way::kRing;
-    bool trial = false;  ///< to learn what this way costs, which else nothing takes
-    double share = 1;    ///< of all bytes, that is to go through the ring
+    bool trial = false;     ///< to learn what this way costs, which else nothing takes
+    bool hopeless = false;  ///< a trial of a way that takes more than kHopeless times as long as the other
+    double share = 1;       ///< of all bytes, that is to go through the ring
   };
 
   /// Now and then some parts take the way that nothing else takes, because what copies cost changes, as when
@@ -63,6 +64,11 @@ class WayChoice {
   static constexpr std::size_t kTryEvery = std::size_t{2} << 30;
   static constexpr std::size_t kFirstGap = std::size_t{64} << 20;
   static constexpr std::size_t kTrial = std::size_t{16} << 20;
+  /// A trial ends after this many bytes where they took more than four times as long as the other way does,
+  /// since caches explain three times. Between near processors reading does, and the first two trials held up
+  /// 400 MB of 1 MiB each by a quarter.
+  static constexpr std::size_t kShortTrial = std::size_t{2} << 20;
+  static constexpr double kHopeless = 4;
   /// Of the time of the better way alone: what both ways together may take at most.
   static constexpr double kWorthBoth = 0.8;
 
@@ -74,10 +80,10 @@ class WayChoice {
   /// cost 20 % (256 and 512 KiB on one connection between near processors, AMD EPYC, family 25, model 17), so
   /// both ways are taken only where that saves a fifth. 1 where a cost is not known.
   static double share_of_ring(const CopyCosts& costs) noexcept {
-    if (costs.into_ring == 0 || costs.out_of_ring == 0 || costs.reading == 0) return 1;
+    if (!knows(costs)) return 1;
     const double in = costs.into_ring, announcing = costs.announcing, out = costs.out_of_ring,
                  reading = costs.reading;
-    if (costs.in_turns) return in + out <= announcing + reading ? 1 : 0;
+    if (costs.in_turns) return time_alone(costs, Way::kRing) <= time_alone(costs, Way::kRead) ? 1 : 0;
     const auto slower_end = [&](double share) {
       return std::max(share * in + (1 - share) * announcing, share * out + (1 - share) * reading);
     };
@@ -95,6 +101,9 @@ class WayChoice {
     const bool ring =
         alone ? (choice.share == 1) != choice.trial : excess_.load(std::memory_order_relaxed) <= 0;
     choice.way = ring ? Way::kRing : Way::kRead;
+    if (choice.trial && knows(costs))
+      choice.hopeless =
+          time_alone(costs, choice.way) > kHopeless * time_alone(costs, ring ? Way::kRead : Way::kRing);
     return choice;
   }
   /// A trial begins with the next part that one way alone would take.
@@ -105,7 +114,7 @@ class WayChoice {
       excess_.store(0, std::memory_order_relaxed);
       const std::size_t since = since_.load(std::memory_order_relaxed) + bytes;
       const std::size_t gap = gap_.load(std::memory_order_relaxed);
-      const bool tried = since >= gap + kTrial;
+      const bool tried = since >= gap + (choice.hopeless ? kShortTrial : kTrial);
       since_.store(tried ? 0 : since, std::memory_order_relaxed);
       if (tried) gap_.store(std::min(2 * gap, kTryEvery), std::memory_order_relaxed);
       return;
@@ -116,6 +125,16 @@ class WayChoice {
   }
 
  private:
+  static bool knows(const CopyCosts& costs) noexcept {
+    return costs.into_ring != 0 && costs.out_of_ring != 0 && costs.reading != 0;
+  }
+  /// Of a byte, where all go that way.
+  static double time_alone(const CopyCosts& costs, Way way) noexcept {
+    const double writer = way == Way::kRing ? costs.into_ring : costs.announcing;
+    const double reader = way == Way::kRing ? costs.out_of_ring : costs.reading;
+    return costs.in_turns ? writer + reader : std::max(writer, reader);
+  }
+
   // The first attempt comes soon, but after some laps in the ring, whose first one is slow.
   std::atomic<std::size_t> since_{kFirstGap - (std::size_t{4} << 20)};
   std::atomic<std::size_t> gap_{kFirstGap};

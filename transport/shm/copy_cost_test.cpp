@@ -130,5 +130,22 @@ TEST(ShmWayChoice, NoOtherShareTakesLessTime) {
   }
 }
 
+/// A way that takes much longer is tried for a short while only; one that caches may make so is tried on.
+TEST(ShmWayChoice, EndsATrialThatShowsNoHope) {
+  const auto tried = [](std::uint32_t reading) {
+    WayChoice choice;
+    const CopyCosts costs{.into_ring = 40, .announcing = 1, .out_of_ring = 40, .reading = reading};
+    std::size_t trials = 0;
+    for (std::size_t sent = 0; sent < (std::size_t{400} << 20); sent += 1 << 20) {
+      const WayChoice::Choice next = choice.next(costs);
+      if (next.trial) trials += 1 << 20;
+      choice.went(next, 1 << 20);
+    }
+    return trials;
+  };
+  EXPECT_EQ(tried(200), 3 * WayChoice::kShortTrial);
+  EXPECT_EQ(tried(120), 2 * WayChoice::kTrial) << "three times as long";
+}
+
 }  // namespace
 }  // namespace tombolo::transport::shm
