@@ -1,6 +1,7 @@
 #include "collectives/options.h"
 
 #include "base/error.h"
+#include "collectives/discovery/network_facts.h"
 #include "collectives/parameters.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 #include "compute/instruction_set.h"
@@ -101,8 +102,10 @@ Options Options::settings_from_environment() {
   topology::DetectOptions detect;
   detect.log = options.log;
   const auto host = topology::local_host(detect);
-  if (auto cluster = topology::cluster_file_from_environment())
+  if (auto cluster = topology::cluster_file_from_environment()) {
+    options.cluster_file_digest = digest_of(*cluster);
     options.cluster_file = std::make_shared<const topology::ClusterFile>(*std::move(cluster));
+  }
   options.router = transport::RouterOptions::from_environment(options.cluster_file.get());
   options.router.host = host;
   options.router.log = options.log;

@@ -3,6 +3,7 @@
 // (communicators that carry them out); c_api/ is the public C interface in their terms.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,6 +71,7 @@ struct Options {
   std::string islands_file;  ///< where rank 0 keeps what they found; empty: in the user's cache folder
   /// TOMBOLO_CLUSTER's; null: none. What it says of links, for explanations.
   std::shared_ptr<const topology::ClusterFile> cluster_file;
+  std::uint64_t cluster_file_digest = 0;  ///< digest_of() it
   /// How long a wait spins before it sleeps; by the number of processors where nothing is given.
   std::optional<Duration> spin;
   /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0

@@ -175,6 +175,7 @@ std::string Islands::encode() const {
             {"of_host", of_host},
             {"inside_bytes_per_second", inside_bytes_per_second},
             {"between_bytes_per_second", between_bytes_per_second},
+            {"inside_latency_seconds", inside_latency_seconds},
             {"between_latency_seconds", between_latency_seconds}};
   if (!between.empty()) json["between"] = between;
   return json.dump();

@@ -213,6 +213,11 @@ std::uint64_t digest_of(const topology::ClusterFile& file) {
 
 std::optional<NetworkCosts> network_costs(const NetworkFacts& facts) noexcept {
   if (facts.from == KnownFrom::kOneHost) return std::nullopt;
+  const std::size_t ranks = facts.clusters.front().most_per_host;
+  const auto is_alike = [ranks](const ClusterFacts& one) {
+    return one.least_per_host == ranks && one.most_per_host == ranks;
+  };
+  if (!std::ranges::all_of(facts.clusters, is_alike)) return std::nullopt;
   NetworkCosts costs;
   for (const LevelFacts& one : facts.levels) {
     if (one.level == Level::kHost) continue;

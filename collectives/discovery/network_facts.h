@@ -69,7 +69,8 @@ NetworkFacts network_facts(const KnownNetwork& known);
 std::uint64_t digest_of(const topology::ClusterFile& file);
 
 /// What messages cost on such a network: inside hosts as they typically do. Nothing where all ranks are on
-/// one host, or a rate or a latency between hosts is not known.
+/// one host, a rate or a latency between hosts is not known, or hosts have unlike numbers of ranks, with
+/// which the model does not reckon.
 std::optional<NetworkCosts> network_costs(const NetworkFacts& facts) noexcept;
 
 }  // namespace tombolo::collectives

@@ -84,13 +84,19 @@ TEST(NetworkFacts, OfIslandsAreWhatWasMeasured) {
     EXPECT_EQ(facts.levels[1].latency_seconds, 0.001);
     EXPECT_EQ(facts.levels[2].bytes_per_second, 1e7);
     EXPECT_EQ(facts.levels[2].latency_seconds, 0.02);
-    const auto costs = network_costs(facts);
+    EXPECT_FALSE(network_costs(facts)) << "hosts of unlike numbers of ranks";
+    NetworkFacts alike = facts;
+    for (ClusterFacts& one : alike.clusters) one.least_per_host = one.most_per_host = 2;
+    const auto costs = network_costs(alike);
     ASSERT_TRUE(costs);
     EXPECT_EQ(costs->levels[0], NetworkCosts{}.levels[0]) << "not measured: as it typically is";
     EXPECT_EQ(costs->levels[1], (LinkCost{1'000'000, 1000}));
     EXPECT_EQ(costs->levels[2], (LinkCost{20'000'000, 100'000}));
-    NetworkFacts less = facts;
+    NetworkFacts less = alike;
     less.levels[2].latency_seconds = 0;
+    EXPECT_FALSE(network_costs(less));
+    less = alike;
+    ++less.clusters[1].most_per_host;
     EXPECT_FALSE(network_costs(less));
   }
 }

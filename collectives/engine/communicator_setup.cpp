@@ -156,14 +156,9 @@ void Communicator::State::set_up() {
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
     if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
-    RankRecord own{options.router.host.name,
-                   options.router.host.cluster,
-                   {},
-                   settings_of(options),
-                   host ? host->card() : HostCard{},
-                   compute::own_processors(),
-                   mesh->endpoint(),
-                   options.cluster_file ? digest_of(*options.cluster_file) : 0};
+    RankRecord own{options.router.host.name, options.router.host.cluster,      {},
+                   settings_of(options),     host ? host->card() : HostCard{}, compute::own_processors(),
+                   mesh->endpoint(),         options.cluster_file_digest};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);

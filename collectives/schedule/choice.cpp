@@ -24,12 +24,16 @@ const Algorithm* named_algorithm(Collective collective, const Situation& situati
   return named != nullptr && named->can_be_named() ? named : nullptr;
 }
 
+/// Whether every rank knows the bytes of all parts.
+bool all_know_parts(Collective collective, const Problem& problem) noexcept {
+  return !problem.uneven || collective == Collective::kAllGather || collective == Collective::kReduceScatter;
+}
+
 /// The row that may decide. Values that travel encoded were not measured; and of parts that differ, not every
 /// rank knows the bytes of all where there is one algorithm only.
 const TuningRow* row_for(Collective collective, const Problem& problem, const Situation& situation) noexcept {
   if (situation.table == nullptr || problem.compression != Compression::kNone) return nullptr;
-  if (problem.uneven && collective != Collective::kAllGather && collective != Collective::kReduceScatter)
-    return nullptr;
+  if (!all_know_parts(collective, problem)) return nullptr;
   const TuningRow* row =
       situation.table->find(collective, size_of_call(collective, problem, situation.ranks.size));
   const bool cannot = row != nullptr && row->way.algorithm == nullptr &&
@@ -66,13 +70,17 @@ struct Estimate {
 /// Values that travel encoded are not in the model.
 std::optional<Nanoseconds> cost_of(const Algorithm& algorithm, const Problem& problem, const Tuning& tuning,
                                    const Situation& situation) {
-  if (situation.costs == nullptr || algorithm.cost == nullptr || problem.compression != Compression::kNone)
+  if (situation.costs == nullptr || algorithm.cost == nullptr || problem.compression != Compression::kNone ||
+      !all_know_parts(algorithm.collective, problem))
     return std::nullopt;
   return algorithm.cost(*situation.costs, problem, tuning);
 }
 
-/// Other sizes of pieces than the usual one, which stays where the user has named one.
+/// Other sizes of pieces than the usual one; another one that the user has named stays.
 constexpr std::size_t kOtherSegments[] = {std::size_t{128} << 10, std::size_t{2} << 20};
+
+/// Longer vectors go in pieces: what cuts none keeps whole ones in memory.
+constexpr std::size_t kMostInOne = std::size_t{2} << 20;
 
 /// The one that takes least; nothing where the model knows none.
 std::optional<Estimate> least_of(Collective collective, const Problem& problem, const Situation& situation) {
@@ -85,6 +93,7 @@ std::optional<Estimate> least_of(Collective collective, const Problem& problem, 
   };
   for (const Algorithm* one : situation.algorithms) {
     if (one->collective != collective || !one->is_possible(situation.ranks, problem)) continue;
+    if (!one->in_pieces && size_of_call(collective, problem, situation.ranks.size) > kMostInOne) continue;
     weigh(*one, situation.tuning.segment_bytes);
     if (!one->in_pieces || situation.tuning.segment_bytes != Tuning{}.segment_bytes) continue;
     for (const std::size_t segment : kOtherSegments) weigh(*one, segment);

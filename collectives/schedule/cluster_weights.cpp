@@ -10,8 +10,9 @@ namespace {
 
 using Weights = std::vector<std::uint32_t>;
 
-constexpr std::uint32_t kEqual = 64;  // of each cluster, before any gives to another
-constexpr double kWorthwhile = 0.95;  // of the time of equal shares
+constexpr std::uint32_t kEqual = 64;       // of each cluster, before any gives to another
+constexpr std::size_t kMostClusters = 32;  // of more the search would take long, and shares are equal
+constexpr double kWorthwhile = 0.95;       // of the time of equal shares
 
 /// What every link carries, in seconds for as many bytes as all weights together.
 class Loads {
@@ -59,7 +60,7 @@ class Loads {
 
 std::vector<std::uint32_t> cluster_weights(const std::vector<std::vector<double>>& bytes_per_second) {
   const std::size_t clusters = bytes_per_second.size();
-  if (clusters < 3) return {};
+  if (clusters < 3 || clusters > kMostClusters) return {};
   const Loads loads(bytes_per_second);
   if (!loads.known()) return {};
   Weights weights(clusters, kEqual);

@@ -54,6 +54,7 @@ inline void for_each_case(const std::function<void(const Case&, std::uint32_t)>&
         one.problem = {count, kElement, random() % 2 == 0, static_cast<int>(random() % clusters.size())};
         one.tuning.segment_bytes = 4 + random() % 200;
         one.tuning.small_bytes = random() % 2 == 0 ? 0 : 4096;
+        one.tuning.crossing_bytes = random() % 2 == 0 ? 0 : random() % 4096;
         one.in_place = in_place;
         SCOPED_TRACE(std::string(clusters) + " count " + std::to_string(count) + " segment " +
                      std::to_string(one.tuning.segment_bytes) + (in_place ? " in place" : "") +

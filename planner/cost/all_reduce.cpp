@@ -63,21 +63,21 @@ int add_inside(AllReduce& result, const Cluster& cluster) {
   return 2 * ((cluster.columns > 1 ? 1 : 0) + (cluster.rows() > 1 ? 1 : 0));
 }
 
-/// Adds the exchange between clusters. Every member owns an equal part of the message in its cluster; the
-/// message is cut at the borders of all clusters' parts.
-void add_between(AllReduce& result, const std::vector<Cluster>& clusters) {
+/// Calls `add` with the owners of a part of the message, one in each cluster, and the part's length. Every
+/// member owns an equal part in its cluster; the message is cut at the borders of all clusters' parts.
+template <typename Add>
+void for_each_part(const std::vector<Cluster>& clusters, const Add& add) {
   std::set<double> borders = {1.0};
   for (const Cluster& cluster : clusters)
     for (std::size_t i = 0; i < cluster.members.size(); ++i)
       borders.insert(static_cast<double>(i) / static_cast<double>(cluster.members.size()));
-  const auto count = static_cast<double>(clusters.size());
   for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
     const double length = *std::next(border) - *border, middle = *border + length / 2;
     Members owners;
     for (const Cluster& cluster : clusters)
       owners.push_back(
           cluster.owner(static_cast<std::size_t>(middle * static_cast<double>(cluster.members.size()))));
-    add_ring(result, owners, length * 2 * (count - 1) / count);
+    add(owners, length);
   }
 }
 
@@ -116,18 +116,28 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
 
 namespace {
 
+/// How more than two clusters exchange.
+enum class Between {
+  kDirect,  ///< each sums up a part for all, and gives it to all
+  kRing,
+};
+
 /// Two levels, of which `add_one` adds what happens inside one cluster, and returns how many rounds that
 /// takes.
 template <typename AddOne>
-AllReduce two_levels(const std::vector<Cluster>& clusters, const AddOne& add_one) {
+AllReduce two_levels(const std::vector<Cluster>& clusters, Between between, const AddOne& add_one) {
   AllReduce result;
   for (const Cluster& cluster : clusters)
     if (cluster.members.size() > 1) result.rounds = std::max(result.rounds, add_one(result, cluster));
   const int count = static_cast<int>(clusters.size());
   if (count < 2) return result;
-  add_between(result, clusters);
-  // Two clusters exchange in one round; more form a ring.
-  result.rounds += count == 2 ? 1 : 2 * (count - 1);
+  const bool ring = between == Between::kRing;
+  for_each_part(clusters, [&](const Members& owners, double length) {
+    ring ? add_ring(result, owners, length * 2 * (count - 1) / count)
+         : add_pairs(result, owners, length * 2 / count);
+  });
+  // Two clusters swap in one round.
+  result.rounds += count == 2 ? 1 : ring ? 2 * (count - 1) : 2;
   return result;
 }
 
@@ -143,13 +153,13 @@ bool crosses(const std::vector<MemberLocation>& locations, Routing routing) {
 }  // namespace
 
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
-  return two_levels(members_by_cluster(locations), add_inside);
+  return two_levels(members_by_cluster(locations), Between::kDirect, add_inside);
 }
 
 AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
   std::vector<Cluster> clusters = members_by_cluster(locations);
   for (Cluster& cluster : clusters) cluster.columns = 1;  // a ring knows no columns
-  AllReduce result = two_levels(clusters, [](AllReduce& all, const Cluster& cluster) {
+  AllReduce result = two_levels(clusters, Between::kRing, [](AllReduce& all, const Cluster& cluster) {
     const auto members = static_cast<double>(cluster.members.size());
     add_ring(all, cluster.members, 2 * (members - 1) / members);
     return 2;

@@ -31,14 +31,16 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& members);
 
 /// Two levels: a reduce-scatter and an all-gather inside each cluster, and between clusters an exchange among
 /// the owners of each part of the message, so that with two clusters each direction between them carries the
-/// message exactly once. Inside a cluster whose hosts have p members each, these exchange among themselves
-/// first (2/p between each two of a host, each way), then those in one place on each host (2/w of the
-/// cluster's w members); where hosts have unlike numbers, all members at once (2/w between each two).
+/// message exactly once; of k clusters each sends 2/k of it to each other one, with equal shares, as the
+/// engine has them where nobody measured the links. Inside a cluster whose hosts have p members each, these
+/// exchange among themselves first (2/p between each two of a host, each way), then those in one place on
+/// each host (2/w of the cluster's w members); where hosts have unlike numbers, all members at once (2/w
+/// between each two).
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
-/// The same by rings inside each cluster, as NCCL's channels go: each member sends as much, but a host's
-/// members only to the next host. A ring's hops inside a cluster count as two rounds, too: what they take is
-/// short of what it takes to cross.
+/// The same by rings inside and between clusters, as NCCL's channels go: each member sends as much, but a
+/// host's members only to the next host. A ring's hops inside a cluster count as two rounds, too: what they
+/// take is short of what it takes to cross.
 AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
 /// The all-reduce that the engine chooses: two levels where members are in several clusters and connections

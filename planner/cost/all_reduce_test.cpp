@@ -63,12 +63,17 @@ TEST(AllReduceTraffic, BetweenTwoClustersTheMessageGoesOnceEachWay) {
   }
 }
 
-TEST(AllReduceTraffic, ThreeClustersMakeARingOfOwners) {
+TEST(AllReduceTraffic, OwnersInThreeClustersExchangeDirectlyOrWithNcclInARing) {
   const std::vector<MemberLocation> members = {{0, 0}, {0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}};
   const AllReduce two_level = all_reduce_of(members, Routing::kPerPeer);
-  EXPECT_NEAR(crossing(two_level, members, 0, 1), 4.0 / 3, 1e-9);
-  EXPECT_NEAR(crossing(two_level, members, 2, 0), 4.0 / 3, 1e-9);
-  EXPECT_EQ(crossing(two_level, members, 1, 0), 0);
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 0), std::pair(2, 0)})
+    EXPECT_NEAR(crossing(two_level, members, from, to), 2.0 / 3, 1e-9);
+  EXPECT_EQ(two_level.rounds, 2 + 2);
+  const AllReduce rings = ringed_two_level_all_reduce_of(members);
+  EXPECT_NEAR(crossing(rings, members, 0, 1), 4.0 / 3, 1e-9);
+  EXPECT_NEAR(crossing(rings, members, 2, 0), 4.0 / 3, 1e-9);
+  EXPECT_EQ(crossing(rings, members, 1, 0), 0);
+  EXPECT_EQ(rings.rounds, 2 + 4);
 }
 
 TEST(AllReduceTraffic, SharedRoutingMakesOneRingThatVisitsAClusterOnce) {

@@ -1,5 +1,6 @@
 #include "collectives/schedule/algorithms/two_level/cluster_exchange.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace tombolo::collectives {
@@ -14,7 +15,8 @@ ClusterExchange::ClusterExchange(ScheduleBuilder& builder, const Problem& proble
       cluster_(static_cast<std::size_t>(ranks.cluster)),
       clusters_(ranks.clusters.size()),
       most_cuts_(most_cuts),
-      slots_(builder, clusters_ > 1 ? encoded({0, longest_cut}) : 0, (turns + 3) * slots_of_a_turn()) {}
+      slots_(builder, clusters_ > 1 ? encoded({0, longest_message(longest_cut)}) : 0,
+             (turns + 3) * slots_of_a_turn()) {}
 
 /// How many places one step of every exchange under way takes. What is encoded leaves in the step after it
 /// has come, so that those of all turns on their way must be there, lest ranks wait for each other; three
@@ -24,6 +26,16 @@ std::size_t ClusterExchange::slots_of_a_turn() const noexcept {
   const std::size_t others = clusters_ - 1;
   // Encoded, sums are in memory as they go and as they come, and once more when they are complete.
   return most_cuts_ * (compressed() ? 3 * others + 1 : others);
+}
+
+/// Elements. Parts of shorter cuts may be longer by one.
+std::size_t ClusterExchange::longest_message(std::size_t longest_cut) const noexcept {
+  if (clusters_ <= 2) return longest_cut;
+  const Cut cut{{0, longest_cut}, {}, {}};
+  std::size_t longest = 0;
+  for (std::size_t cluster = 0; cluster < clusters_; ++cluster)
+    longest = std::max(longest, shard(cut, cluster).count());
+  return std::min(longest + 1, longest_cut);
 }
 
 Interval ClusterExchange::shard(const Cut& cut, std::size_t cluster) const noexcept {

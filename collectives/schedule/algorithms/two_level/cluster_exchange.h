@@ -43,6 +43,7 @@ class ClusterExchange {
     return compressed() ? encoded_bytes(compression_, interval.count()) : bytes(interval);
   }
   std::size_t slots_of_a_turn() const noexcept;
+  std::size_t longest_message(std::size_t longest_cut) const noexcept;
   Piece output(std::size_t element) const noexcept {
     return Piece{Buffer::kOutput, 0} + element * problem_.element_bytes;
   }
