@@ -74,15 +74,19 @@ class TwoLevelSum {
 
  private:
   /// How many segments fill the link between two clusters, and one that is at either end. The same on every
-  /// rank: the smallest shares decide.
+  /// rank. Those that the largest cluster's ranks need if each has that link for itself, unless so many would
+  /// leave an eighth of all and more than if they share it: what is inside the clusters would wait for them.
   std::size_t crossing_segments(const Tuning& tuning) const {
     std::size_t largest = 1;
     for (const auto& cluster : ranks_.clusters) largest = std::max(largest, cluster.size());
-    const std::size_t elements = problem_.count / segments_ / largest;  // of a share
-    const std::size_t share = compression_ == Compression::kNone ? elements * problem_.element_bytes
-                                                                 : encoded_bytes(compression_, elements);
-    return std::clamp<std::size_t>(1 + tuning.crossing_bytes / std::max<std::size_t>(1, share), 1,
-                                   std::min(kMostCrossing, segments_));
+    const auto filling = [&](std::size_t elements) {
+      const std::size_t bytes = compression_ == Compression::kNone ? elements * problem_.element_bytes
+                                                                   : encoded_bytes(compression_, elements);
+      return 1 + tuning.crossing_bytes / std::max<std::size_t>(1, bytes);
+    };
+    const std::size_t segment = problem_.count / segments_;
+    const std::size_t most = std::max(filling(segment), segments_ / 8);
+    return std::clamp<std::size_t>(filling(segment / largest), 1, std::min({kMostCrossing, segments_, most}));
   }
   const std::vector<int>& members() const {
     return ranks_.clusters[static_cast<std::size_t>(ranks_.cluster)];
