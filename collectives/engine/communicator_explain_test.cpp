@@ -81,11 +81,12 @@ TEST(Explanation, TellsWhatWasMeasuredFromWhatWasKept) {
         "AAAA",
         [&](Communicator& all) {
           explained_sum(all, 100'000);
-          const Json network = Json::parse(all.explain()).at("network");
+          const Json explanation = Json::parse(all.explain());
+          const Json& network = explanation.at("network");
           EXPECT_EQ(network.at("known_from"), from);
           EXPECT_GT(network.at("levels").at(0).at("bytes_per_second"), 1e6);
           EXPECT_GT(network.at("levels").at(0).at("latency_seconds"), 1e-7);
-          for (const Json& one : Json::parse(all.explain()).at("last_call").at("possible_ways"))
+          for (const Json& one : explanation.at("last_call").at("possible_ways"))
             EXPECT_GT(one.at("estimated_seconds"), 1e-6) << "by the cost model";
           const auto part = all.split(0, 0);
           EXPECT_EQ(Json::parse(part->explain()).at("network").at("known_from"), from);
