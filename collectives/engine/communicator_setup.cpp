@@ -2,6 +2,7 @@
 // of all others.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -51,6 +52,9 @@ Deadline slice_of(Deadline deadline, const Rendezvous& at) {
 bool gave_up(AbortSignal& signal) {
   return signal.check() == AbortSignal::News::kNote;
 }
+
+/// What rank 0 publishes begins with this in place of a table that it cannot read: why it cannot.
+constexpr char kRefusal = '!';
 
 /// Rank 0 usually keeps the store. If what it reads makes it fail, its store closes, and ranks that have not
 /// read yet would learn that it left, and not why; so it waits until all have read. For a rank that dies
@@ -296,23 +300,29 @@ void Communicator::State::agree_on_tuning(Store& store, Deadline deadline) {
   const int rank = options.identity.rank;
   const std::string key = rendezvous.prefix + "/tuning";
   const bool first = options.tuning_table == nullptr;
+  std::string text;
+  std::exception_ptr refusal;
   if (rank == 0) {
     try {
       if (first)
         options.tuning_table = std::make_shared<const TuningTable>(TuningTable::load(options.tuning_file));
+      text = options.tuning_table->encode();
     } catch (const Error& error) {
-      AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
-      throw;
+      refusal = std::current_exception();
+      text = fmt::format("{}{}", kRefusal, error.what());
     }
-    const std::string text = options.tuning_table->encode();
     store.set(key, std::as_bytes(std::span(text)));
   } else {
     const auto bytes = await_rank(store, key, 0, deadline, "read its tuning table");
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  // Also before rank 0 fails, and its store closes: all tell what is wrong with the table.
+  stay_until_all_have_read(store, rendezvous, "tuning", *signal, rank, options.identity.size, deadline);
+  if (refusal) std::rethrow_exception(refusal);
+  if (text.starts_with(kRefusal)) fail(Cause::kInvalidUsage, "rank 0: {}", text.substr(1));
+  if (rank != 0)
     options.tuning_table =
         std::make_shared<const TuningTable>(TuningTable::decode(text, "rank 0's tuning table"));
-  }
-  stay_until_all_have_read(store, rendezvous, "tuning", *signal, rank, options.identity.size, deadline);
   const std::string differs = difference(options.tuning_table->shape, shape());
   if (differs.empty()) {
     table = options.tuning_table;
