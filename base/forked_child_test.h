@@ -1,8 +1,11 @@
 // For tests whose forked child ends as a program does, by exit(). Included by one file of a program at most.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace tombolo {
@@ -15,6 +18,17 @@ inline bool in_forked_child = false;
   in_forked_child = true;
   alarm(30);  // an exit handler that waits for ever must not hold up the parent, which waits for this process
   std::exit(status);
+}
+
+/// Forks a child that ends so at once, and waits for it. What it ends must be left to this process.
+inline void expect_forked_child_exits() {
+  std::fflush(nullptr);  // else the child's exit would write it once more
+  const pid_t child = fork();
+  if (child == 0) exit_forked_child(3);
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
 }
 
 }  // namespace tombolo

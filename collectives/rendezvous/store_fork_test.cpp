@@ -200,13 +200,7 @@ TEST(StoreFork, AChildThatExitsAsAProgramDoesLeavesTheStoreAlone) {
   server = server_at(0);
   client = client_of(server->port());
   watch = watch_of(server->port());
-  std::fflush(nullptr);  // else the child's exit would write it once more
-  const pid_t child = fork();
-  if (child == 0) exit_forked_child(3);
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  expect_forked_child_exits();
   EXPECT_TRUE(client->try_get("present/1"));
   EXPECT_EQ(client->add("count", 1), 1);
   EXPECT_EQ(client_of(server->port())->add("count", 1), 2) << "others still find it";

@@ -335,12 +335,12 @@ NEWEST_ABI_TESTS = ("Abi/*/v12:"
 # among it; of those between what differs from one table to the next. What is left out (peers that are killed, memory that is
 # deregistered, larger messages, ...) goes its way beneath the tables. An emulated machine takes half a minute for all of one.
 EACH_OLDER_ABI = (
-    "NetSetup.PresentsADeviceWithTheProperties", "NetSetup.TwoConnectsToOneListenGiveTwoConnections",
+    "NetSetup.PresentsADeviceWithTheProperties", "NetConnect.TwoConnectsToOneListenGiveTwoConnections",
     "NetMessages.MessagesMatchInPostingOrder", "NetMessages.RequestsMayBeTestedInAnyOrder",
     "NetMessages.OnlyHostMemoryIsRegisteredAndAFlushOfItIsNothing", "NetGroups.RandomGroupsArriveByteForByte",
     "NetLifetime.SeveralCommunicatorsRunInSeveralThreads")
 V6_AND_V11 = (
-    "NetSetup.ConnectAndAcceptNeverBlockAndAreAskedAgain", "NetSetup.AForeignHandleIsRefusedWithAReason",
+    "NetConnect.ConnectAndAcceptNeverBlockAndAreAskedAgain", "NetConnect.AForeignHandleIsRefusedWithAReason",
     "NetMessages.MemoryThatOneCommRegisteredServesAnother", "NetMessages.ZeroByteMessagesArriveInTheirPlace",
     "NetMessages.ANullRequestSaysTryAgainWhenAllAreInFlight",
     "NetMessages.ThePresetOfAnOptionalReceiveCompletionIsOverwritten",

@@ -4,11 +4,13 @@
 
 #include <array>
 
+#include "transport/testing/inert_connection.h"
+
 namespace tombolo::transport {
 namespace {
 
 /// Notes what it is asked to register; nothing can be sent over it.
-class Registering final : public Connection {
+class Registering final : public test::InertConnection<> {
  public:
   struct Call {
     std::span<std::byte> range;
@@ -27,19 +29,9 @@ class Registering final : public Connection {
     last_ = {range, file, offset, MemoryKind::kCuda};
     return std::make_unique<Memory>();
   }
-  Request* post_send(std::span<const std::byte>, Memory*) noexcept override { return nullptr; }
-  Request* post_receive(std::span<std::byte>, Memory*) noexcept override { return nullptr; }
-  Outcome test(Request*, std::size_t&) noexcept override { return Outcome::kFailed; }
-  bool progress() noexcept override { return false; }
-  void append_wait_handles(std::vector<pollfd>&) const override {}
-  const Error* error() const noexcept override { return nullptr; }
-  std::uint64_t label() const noexcept override { return 0; }
-  const Route& route() const noexcept override { return route_; }
-  Statistics statistics() const noexcept override { return {}; }
 
  private:
   Call& last_;
-  Route route_;
 };
 
 TEST(Traced, ForwardsTheRegistrationOfMemory) {

@@ -9,33 +9,22 @@
 #include <latch>
 #include <thread>
 
+#include "transport/testing/inert_connection.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport {
 namespace {
 
 /// A leg that registers for as long as it is told to.
-class SlowlyRegistering final : public HostMemoryConnection {
+class SlowlyRegistering final : public test::InertConnection<HostMemoryConnection> {
  public:
   std::unique_ptr<Memory> register_memory(std::span<std::byte>, MemoryKind) override {
     begun.count_down();
     may_end.wait();
     return nullptr;
   }
-  Request* post_send(std::span<const std::byte>, Memory*) noexcept override { return nullptr; }
-  Request* post_receive(std::span<std::byte>, Memory*) noexcept override { return nullptr; }
-  Outcome test(Request*, std::size_t&) noexcept override { return Outcome::kFailed; }
-  bool progress() noexcept override { return false; }
-  void append_wait_handles(std::vector<pollfd>&) const override {}
-  const Error* error() const noexcept override { return nullptr; }
-  std::uint64_t label() const noexcept override { return 0; }
-  const Route& route() const noexcept override { return route_; }
-  Statistics statistics() const noexcept override { return {}; }
 
   std::latch begun{1}, may_end{1};
-
- private:
-  Route route_;
 };
 
 TEST(FailoverMemoriesTest, AForkedChildEndsItsCopiesThoughAThreadThatIsNotThereRegisters) {

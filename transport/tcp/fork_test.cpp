@@ -103,13 +103,7 @@ TEST_P(ForkedCopies, AChildThatExitsAsAProgramDoesLeavesTheConnectionsAlone) {
   pair = connect_pair(left, *listener);
   ASSERT_TRUE(pair.first && pair.second);
   send_one(*pair.first, *pair.second);
-  std::fflush(nullptr);  // else the child's exit would write it once more
-  const pid_t child = fork();
-  if (child == 0) exit_forked_child(3);
-  ASSERT_GT(child, 0);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 3) << status;
+  expect_forked_child_exits();
   pair.first->progress();
   pair.second->progress();
   for (int i = 0; i < 3; ++i) {
