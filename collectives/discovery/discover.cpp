@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "base/units.h"
 #include "collectives/discovery/islands_file.h"
@@ -14,6 +15,11 @@ namespace {
 
 /// What rank 0 tells the others to do where it has no file.
 constexpr std::string_view kSurvey = "survey";
+/// What it tells those that measure once they are to measure no more.
+constexpr std::string_view kSettled = "settled";
+constexpr const char* kWhatRank0Found = "what rank 0 found out about the network";
+// Hosts that are held up again and again are left where they then are.
+constexpr int kMostLooks = 6;
 
 std::string name_of(int island) {
   return island < 26 ? std::string(1, static_cast<char>('A' + island)) : fmt::format("I{}", island + 1);
@@ -81,6 +87,45 @@ std::vector<std::string> by_rank(const Hosts& hosts, const std::vector<int>& isl
   return islands;
 }
 
+/// How often one pair of each two islands is to measure once more, and to find the same. The rates of three
+/// and more are of use, and islands that only rates show may be a mistake: a host that others held up while
+/// it measured looks far from all. Where latencies say the same, nobody was held up twice, and links so long
+/// make another look long.
+int looks_needed(const Islands& found, const LinkMatrix& links) {
+  if (found.count == 1) return 0;
+  if (!seen_by_latency(found, links)) return 2;
+  return found.count > 2 ? 1 : 0;
+}
+
+/// On host 0, after its survey: the islands that the last looks confirmed. `tell` is heard by follow().
+template <typename Tell>
+Islands settle(Survey& survey, Tell tell) {
+  const LinkMatrix& links = survey.links();
+  // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
+  Islands found =
+      find_islands(survey.missing().untried > 0 ? LinkMatrix(links.bytes_per_second.size()) : links);
+  int looks = 0;
+  for (int same = 0; looks < kMostLooks && same < looks_needed(found, links);) {
+    tell(looks++, found.encode());
+    auto between = survey.measure_between(found);
+    const Islands before = std::exchange(found, find_islands(links));
+    same = found.of_host == before.of_host ? same + 1 : 0;
+    if (found.count > 2 && same > 0) found.between = std::move(between);
+  }
+  tell(looks, std::string(kSettled));
+  return found;
+}
+
+/// On the other hosts, after their surveys: measures with host 0 until that is settled.
+template <typename Hear>
+void follow(Survey& survey, std::size_t hosts, Hear hear) {
+  for (int look = 0;; ++look) {
+    const std::string told = hear(look);
+    if (told == kSettled) return;
+    survey.measure_between(Islands::decode(told, hosts, kWhatRank0Found));
+  }
+}
+
 /// What rank 0 knows from its file, or what the hosts measure.
 Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Store& store,
                    const AwaitOfRank& await, const std::string& prefix, const std::string& file) {
@@ -108,14 +153,12 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
       Survey survey(router, store,
                     [&](const std::string& key, std::size_t host) { return await(key, hosts.leaders[host]); },
                     {.prefix = prefix, .host = own, .hosts = hosts.all.size()});
-      const LinkMatrix links = survey.measure();
+      const auto look_key = [&](int look) { return fmt::format("{}/look/{}", prefix, look); };
+      survey.measure();
       if (rank == 0) {
         const Survey::Missing missing = survey.missing();
-        // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
-        Islands found = find_islands(missing.untried > 0 ? LinkMatrix(hosts.all.size()) : links);
-        // The others need them to go on measuring.
-        tell(prefix + "/found", found.encode());
-        if (found.count > 2) found.between = survey.measure_between(found);
+        const Islands found =
+            settle(survey, [&](int look, const std::string& what) { tell(look_key(look), what); });
         source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
         if (missing.untried + missing.in_vain == 0)
           kept->save(found);
@@ -124,14 +167,12 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
                                 missing.in_vain);
         tell(measured_at, found.encode());
       } else {
-        const Islands found = Islands::decode(text(await(prefix + "/found", 0)), hosts.all.size(),
-                                              "what rank 0 found out about the network");
-        if (found.count > 2) survey.measure_between(found);
+        follow(survey, hosts.all.size(), [&](int look) { return text(await(look_key(look), 0)); });
       }
     }
     told = text(await(measured_at, 0));
   }
-  made.found = Islands::decode(told, hosts.all.size(), "what rank 0 found out about the network");
+  made.found = Islands::decode(told, hosts.all.size(), kWhatRank0Found);
   if (rank == 0) {
     router.options().log.info("no cluster file: {}; {}; {}=off takes all hosts for one island",
                               describe(made.found, hosts.all), source, kDiscoverParameter.name);

@@ -75,6 +75,13 @@ std::vector<std::vector<std::size_t>> groups_of(const Matrix& distance) {
   return groups;
 }
 
+std::vector<std::vector<std::size_t>> groups_by_latency(Matrix latency) {
+  for (auto& row : latency) {
+    for (double& one : row) one = std::max(one, kLeastLatency);
+  }
+  return groups_of(latency);
+}
+
 /// Seconds.
 Matrix distances(const LinkMatrix& links) {
   const std::size_t hosts = links.bytes_per_second.size();
@@ -123,13 +130,18 @@ Islands find_islands(const LinkMatrix& links) {
   return islands;
 }
 
+bool seen_by_latency(const Islands& islands, const LinkMatrix& links) {
+  const auto groups = groups_by_latency(links.latency_seconds);
+  if (groups.size() != static_cast<std::size_t>(islands.count)) return false;
+  return std::ranges::all_of(groups, [&](const auto& group) {
+    return std::ranges::all_of(
+        group, [&](std::size_t host) { return islands.of_host[host] == islands.of_host[group.front()]; });
+  });
+}
+
 std::vector<std::vector<std::pair<int, int>>> survey_rounds(const Matrix& latency_seconds) {
   using transport::measure::round_robin;
-  Matrix latency = latency_seconds;
-  for (auto& row : latency) {
-    for (double& one : row) one = std::max(one, kLeastLatency);
-  }
-  const auto groups = groups_of(latency);
+  const auto groups = groups_by_latency(latency_seconds);
   std::vector<std::vector<std::pair<int, int>>> rounds;
   const auto add = [&](std::size_t round, std::size_t one, std::size_t other) {
     if (rounds.size() <= round) rounds.resize(round + 1);
@@ -153,16 +165,18 @@ std::vector<std::vector<std::pair<int, int>>> survey_rounds(const Matrix& latenc
   return rounds;
 }
 
-std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands) {
-  std::vector<int> first(static_cast<std::size_t>(islands.count), -1);
-  for (std::size_t host = 0; host < islands.of_host.size(); ++host) {
-    int& of_island = first[static_cast<std::size_t>(islands.of_host[host])];
-    if (of_island < 0) of_island = static_cast<int>(host);
-  }
+std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands, int look) {
+  std::vector<std::vector<int>> members(static_cast<std::size_t>(islands.count));
+  for (std::size_t host = 0; host < islands.of_host.size(); ++host)
+    members[static_cast<std::size_t>(islands.of_host[host])].push_back(static_cast<int>(host));
+  const auto speaker = [&](int island) {
+    const auto& of_island = members[static_cast<std::size_t>(island)];
+    return of_island[static_cast<std::size_t>(look) % of_island.size()];
+  };
   auto rounds = transport::measure::round_robin(islands.count);
   for (auto& round : rounds) {
     for (auto& [one, other] : round) {
-      const int left = first[static_cast<std::size_t>(one)], right = first[static_cast<std::size_t>(other)];
+      const int left = speaker(one), right = speaker(other);
       one = std::min(left, right);
       other = std::max(left, right);
     }

@@ -47,6 +47,9 @@ inline constexpr double kMuchNearer = 3;
 /// are farther. One island where all are about equally far, as two hosts always are.
 Islands find_islands(const LinkMatrix& links);
 
+/// Whether latencies alone show these islands too.
+bool seen_by_latency(const Islands& islands, const LinkMatrix& links);
+
 /// Rounds of pairs of hosts that are to measure their rates at the same time, each host in one pair of a
 /// round, by the latencies that all hosts know. Where these already show groups, each two of a group, and of
 /// each two groups one pair. Of more than kMostRounds rounds some are left out.
@@ -55,7 +58,7 @@ std::vector<std::vector<std::pair<int, int>>> survey_rounds(
 inline constexpr std::size_t kMostRounds = 64;
 
 /// Rounds of pairs of hosts, one for each two islands, of which no island has two in a round: so their rates
-/// are those of the links between islands.
-std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands);
+/// are those of the links between islands. Each `look` takes other hosts of an island, as far as it has them.
+std::vector<std::vector<std::pair<int, int>>> rounds_between(const Islands& islands, int look = 0);
 
 }  // namespace tombolo::collectives

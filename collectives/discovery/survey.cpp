@@ -94,11 +94,10 @@ Survey::Survey(transport::Router& router, Store& store, Await await, SurveyOptio
 
 Survey::~Survey() = default;
 
-LinkMatrix Survey::measure() {
+void Survey::measure() {
   connect();
   time_round_trips();
   measure_rates();
-  return links_;
 }
 
 std::string Survey::key(const std::string& what, std::size_t host) const {
@@ -231,13 +230,14 @@ void Survey::measure_rates() {
 }
 
 std::vector<std::vector<double>> Survey::measure_between(const Islands& islands) {
-  const auto rounds = rounds_between(islands);
+  const auto rounds = rounds_between(islands, looks_);
   const std::vector<double> row = rates_in(rounds);
-  publish("between", row);
+  const std::string what = fmt::format("between{}", looks_++);
+  publish(what, row);
   if (options_.host != 0) return {};
   std::vector<std::vector<double>> rows;
   for (std::size_t host = 0; host < options_.hosts; ++host)
-    rows.push_back(host == options_.host ? row : row_of("between", host));
+    rows.push_back(host == options_.host ? row : row_of(what, host));
   const auto count = static_cast<std::size_t>(islands.count);
   std::vector<std::vector<double>> between(count, std::vector<double>(count));
   for (const auto& round : rounds) {
@@ -247,6 +247,9 @@ std::vector<std::vector<double>> Survey::measure_between(const Islands& islands)
                  to = static_cast<std::size_t>(islands.of_host[other]);
       between[from][to] = std::max(rows[other][one], 0.0);
       between[to][from] = std::max(rows[one][other], 0.0);
+      const auto better = [](double& known, double now) { known = std::max(known, now); };
+      better(links_.bytes_per_second[one][other], rows[other][one]);
+      better(links_.bytes_per_second[other][one], rows[one][other]);
     }
   }
   return between;

@@ -39,12 +39,13 @@ class Survey {
   Survey(const Survey&) = delete;
   Survey& operator=(const Survey&) = delete;
 
-  /// Blocks. Returns what all hosts have measured, which only host 0 needs to know: the others get a matrix
-  /// that holds their own part. Throws what `await` does.
-  LinkMatrix measure();
-  /// Blocks; after measure(), where all hosts know what islands there are. Returns Islands::between on host
-  /// 0, and of the others nothing. Throws what `await` does.
+  /// Blocks. Throws what `await` does.
+  void measure();
+  /// Blocks; after measure(), as often as all hosts know of other islands: one pair of each two measures once
+  /// more. Returns Islands::between on host 0, and of the others nothing. Throws what `await` does.
   std::vector<std::vector<double>> measure_between(const Islands& islands);
+  /// On host 0 what all have measured, of each pair the best; on the others their own part of it.
+  const LinkMatrix& links() const noexcept { return links_; }
   /// How many pairs that were to have a rate have none: they were tried in vain, or time ran out before. On
   /// host 0, after measure().
   struct Missing {
@@ -72,6 +73,7 @@ class Survey {
   std::unique_ptr<transport::Listener> listener_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by host; null: this one
   LinkMatrix links_;
+  int looks_ = 0;  // of measure_between()
 };
 
 }  // namespace tombolo::collectives

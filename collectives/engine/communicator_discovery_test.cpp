@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/temporary_folder.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
@@ -25,18 +28,18 @@ Change discovering(std::vector<double> bytes_per_second, std::string file,
   };
 }
 
-/// The algorithm of an all-reduce that is right.
-std::string sums_by(Communicator& communicator) {
+/// How many islands it has. Sums over them, and checks that.
+std::size_t islands_of(Communicator& communicator) {
   std::vector<float> values(100'000, 1);
   communicator.all_reduce(values.data(), values.data(), values.size(), DataType::kFloat32, ReduceOp::kSum);
   EXPECT_EQ(values, std::vector<float>(values.size(), static_cast<float>(communicator.size())));
-  return communicator.last_algorithm();
+  return Json::parse(communicator.explain()).at("network").at("clusters").size();
 }
 
 TEST(Discovery, FindsNoIslandsAmongEqualHosts) {
   const TemporaryFolder folder;
   expect_fine(run_ranks(
-      "AAAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+      "AAAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
       discovering({3e7, 3e7, 3e7, 3e7}, folder.file("islands.json"))));
 }
 
@@ -45,10 +48,10 @@ TEST(Discovery, FindsASlowHostAndTellsPartsOfTheCommunicator) {
   expect_fine(run_ranks(
       "AAAA",
       [](Communicator& all) {
-        EXPECT_EQ(sums_by(all), "two-level");
+        EXPECT_EQ(islands_of(all), 2U);
         EXPECT_EQ(all.members()[0].cluster, "") << "nobody declared one";
         const auto part = all.split(all.rank() == 3 ? 1 : 0, 0);
-        EXPECT_EQ(sums_by(*part), all.rank() == 3 ? "ring" : "two-level");
+        EXPECT_EQ(islands_of(*part), all.rank() == 3 ? 1U : 2U);
       },
       discovering({5e7, 2e6, 5e7, 5e7}, folder.file("islands.json"))));
 }
@@ -61,9 +64,9 @@ TEST(Discovery, MeasuresWhatThreeIslandsAttainAmongEachOther) {
     expect_fine(run_ranks(
         "AAAAA",
         [](Communicator& all) {
-          EXPECT_EQ(sums_by(all), "two-level");
+          EXPECT_EQ(islands_of(all), 3U);
           const auto part = all.split(all.rank() < 2 ? 1 : 0, 0);
-          EXPECT_EQ(sums_by(*part), all.rank() < 2 ? "ring" : "two-level");
+          EXPECT_EQ(islands_of(*part), all.rank() < 2 ? 1U : 3U);
         },
         discovering({5e7, 5e7, 5e7, 2e6, 4e6}, file)));
     std::ostringstream text;
@@ -74,10 +77,44 @@ TEST(Discovery, MeasuresWhatThreeIslandsAttainAmongEachOther) {
 
 TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
   const TemporaryFolder folder;
-  for (const auto& [clusters, algorithm] : {std::pair("AAA", "two-level"), {"AA", "ring"}}) {
+  for (const auto& [clusters, islands] : {std::pair("AAA", 2U), {"AA", 1U}}) {
     expect_fine(run_ranks(
-        clusters, [wanted = algorithm](Communicator& all) { EXPECT_EQ(sums_by(all), wanted); },
+        clusters, [wanted = islands](Communicator& all) { EXPECT_EQ(islands_of(all), wanted); },
         discovering({3e7, 3e7, 3e7}, folder.file("islands.json"), {"one", "other", "one"})));
+  }
+}
+
+/// The rates that a rank tells of one part of the survey, which is in the names of its keys, are its own
+/// times `factor`.
+Change telling_rates(Change options_of, int rank, std::string_view part, double factor, StoreHooks& hooks) {
+  hooks.change_value = [=](std::string_view key, std::vector<std::byte>& value) {
+    if (key.find(part) == std::string_view::npos) return;
+    for (std::size_t at = 0; at < value.size(); at += sizeof(double)) {
+      double rate = 0;
+      std::memcpy(&rate, &value[at], sizeof rate);
+      rate *= factor;
+      std::memcpy(&value[at], &rate, sizeof rate);
+    }
+  };
+  return [=, &hooks](Options& options) {
+    options_of(options);
+    if (options.identity.rank != rank) return;
+    options.store =
+        std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+  };
+}
+
+// As where the others kept it from its processor while it measured.
+TEST(Discovery, LooksAgainAtAHostThatSeemsFarFromAll) {
+  const TemporaryFolder folder;
+  for (const std::size_t hosts : {3, 5}) {
+    SCOPED_TRACE(hosts);
+    StoreHooks hooks;
+    expect_fine(run_ranks(
+        std::string(hosts, 'A'), [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
+        telling_rates(
+            discovering(std::vector<double>(hosts, 3e7), folder.file(std::to_string(hosts) + ".json")), 2,
+            "/islands/rate/", 0.05, hooks)));
   }
 }
 
@@ -87,7 +124,7 @@ TEST(Discovery, BelievesAFileOfTheSameHostsAndOfNoOthers) {
   const std::string file = folder.file("deep/islands.json");
   const auto equal = discovering({3e7, 3e7, 3e7}, file);
   expect_fine(run_ranks(
-      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); }, equal));
+      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   std::string kept = text.str();
@@ -97,13 +134,13 @@ TEST(Discovery, BelievesAFileOfTheSameHostsAndOfNoOthers) {
   kept[second] = '1';
   std::ofstream(file) << kept;
   expect_fine(run_ranks(
-      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "two-level"); }, equal));
+      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 2U); }, equal));
   expect_fine(run_ranks(
-      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
       discovering({3e7, 3e7, 3e7}, file, {"x", "y", "z"})));
   std::ofstream(file) << "{";
   expect_fine(run_ranks(
-      "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); }, equal));
+      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
 }
 
 TEST(Discovery, IsNotTriedWhereItIsOffOrAClusterIsDeclared) {
@@ -111,7 +148,7 @@ TEST(Discovery, IsNotTriedWhereItIsOffOrAClusterIsDeclared) {
   const std::string file = folder.file("islands.json");
   for (const bool declared : {false, true}) {
     expect_fine(run_ranks(
-        "AAA", [](Communicator& all) { EXPECT_EQ(sums_by(all), "ring"); },
+        "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
         [&](Options& options) {
           discovering({2e6, 5e7, 5e7}, file)(options);
           options.discover = declared;

@@ -15,6 +15,9 @@ struct StoreHooks {
   std::function<void()> before_connect = [] {};
   /// Before a key is set.
   std::function<void(std::string_view key)> before_set = [](std::string_view) {};
+  /// Before a key is set, to another value.
+  std::function<void(std::string_view key, std::vector<std::byte>& value)> change_value =
+      [](std::string_view, std::vector<std::byte>&) {};
   /// Before a key is put there in any way, of which one is to set it.
   std::function<void(std::string_view key)> before_put = [](std::string_view) {};
   /// Before a look whether a key is there.
@@ -51,7 +54,9 @@ class HookedStore final : public StoreAccess {
     void set(std::string_view key, std::span<const std::byte> value) override {
       hooks_.before_set(key);
       hooks_.before_put(key);
-      store_->set(key, value);
+      std::vector<std::byte> changed(value.begin(), value.end());
+      hooks_.change_value(key, changed);
+      store_->set(key, changed);
     }
     std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
       return store_->get(key, deadline);
