@@ -210,6 +210,7 @@ class Exhaustive {
     plan.job.recompute = layout_.saving.recompute;
     plan.job.expert_parallel = layout_.saving.expert_parallel;
     plan.job.chunks = 1;
+    plan.job.context_parallel = 1;
     const int degree = static_cast<int>(group.size());
     plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
     std::vector<int> ranks;
@@ -224,7 +225,11 @@ class Exhaustive {
     if (!costs.layers.empty())
       least =
           *std::ranges::min_element(costs.layers, {}, [](const PassSeconds& pass) { return pass.both(); });
-    return known->second = least;
+    // Replicas that divide the positions of their rows take no less than their part of the work: floors and
+    // exchanges only add to it.
+    const double parts = job_.context_parallel;
+    return known->second = {least.forward / parts, least.backward_input / parts,
+                            least.backward_weights / parts};
   }
 
   const SearchContext& context_;
@@ -241,20 +246,19 @@ class Exhaustive {
   std::map<std::string, PassSeconds> layer_seconds_;
 };
 
-/// Which replicas divide rows with which depends on their order, and structures have none.
-bool searchable(const SearchContext& context, const Job& job) {
-  return context.launcher_slots.size() <= kMostRanks && job.context_parallel == 1;
+bool searchable(const SearchContext& context) {
+  return context.launcher_slots.size() <= kMostRanks;
 }
 
 }  // namespace
 
 double layouts_in_all(const SearchContext& context, const Job& job) {
-  if (!searchable(context, job)) return Scorer::kNever;
+  if (!searchable(context)) return Scorer::kNever;
   return Exhaustive(context, job, Scorer::kNever).count();
 }
 
 std::optional<Plan> exhaustive_plan(const SearchContext& context, const Job& job, double limit) {
-  if (!searchable(context, job)) return std::nullopt;
+  if (!searchable(context)) return std::nullopt;
   return Exhaustive(context, job, limit).search();
 }
 

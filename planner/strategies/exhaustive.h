@@ -8,7 +8,7 @@
 namespace tombolo::planner {
 
 /// The most layouts that exhaustive_plan() would consider; infinite where it cannot search (more than 6
-/// ranks, or context parallelism).
+/// ranks).
 double layouts_in_all(const SearchContext& context, const Job& job);
 
 /// The best of all layouts: every division of the ranks into groups inside hosts, of these groups into
