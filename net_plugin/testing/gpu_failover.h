@@ -101,6 +101,14 @@ class GpuFailover : public StagedConnections {
   void exchange(std::size_t count, unsigned seed) {
     exchange(count, seed, [](std::size_t) {});
   }
+  /// Messages until both ends use that transport.
+  void go_on_until(const std::string& transport, unsigned seed) {
+    for (auto deadline = soon(); transport_of(left()) != transport || transport_of(right()) != transport;) {
+      exchange(2, seed);
+      if (HasFatalFailure()) return;
+      ASSERT_FALSE(deadline.passed()) << transport_of(left()) << ", " << transport_of(right());
+    }
+  }
   static PretendedCudaOptions two_gpus() {
     PretendedCudaOptions made;
     made.gpus = 2;

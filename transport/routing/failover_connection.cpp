@@ -67,6 +67,7 @@ FailoverConnection::~FailoverConnection() {
     kernel().poll(handles.data(), handles.size(), 10);
   }
   memories_.use(nullptr);
+  memories_.retired();
 }
 
 /// Throws kInternal where the event is impossible.
@@ -87,7 +88,7 @@ Duration FailoverConnection::progress_in_background() noexcept {
   const Turns::Visit visit(turns_);
   if (visit.finds() != Turns::Visit::Finds::kNobody || waits_ || error_)
     return bootstrap::BackgroundProgress::kIdle;
-  if (state_ == FailoverState::kUp && kept_.empty()) {
+  if (state_ == FailoverState::kUp && kept_.empty() && !retiring_ && !notice_) {
     guarded([&] {
       look_for_arrivals();
       if (!error_ && state_ == FailoverState::kUp && absences_.any()) return_to_lost_nics();
@@ -95,7 +96,8 @@ Duration FailoverConnection::progress_in_background() noexcept {
   } else {
     move();
   }
-  const bool moves = state_ == FailoverState::kMoving || state_ == FailoverState::kAgreeing || returning_;
+  const bool moves = state_ == FailoverState::kMoving || state_ == FailoverState::kAgreeing || returning_ ||
+                     retiring_ || notice_ || arrived_ != nullptr;
   return moves ? bootstrap::BackgroundProgress::kSoon : bootstrap::BackgroundProgress::kIdle;
 }
 
@@ -150,8 +152,15 @@ Outcome FailoverConnection::test_flush(Flush& flush) noexcept {
                                                                                 : Outcome::kFailed;
 }
 
-Memory* FailoverConnection::memory_on_leg(const Message& message) {
-  return message.memory == nullptr ? nullptr : message.memory->on(*leg_);
+Connection* FailoverConnection::leg_of_receive(std::uint64_t sequence) const noexcept {
+  if (retiring_ && (!retiring_->receives_end || sequence < *retiring_->receives_end))
+    return retiring_->leg.get();
+  return state_ == FailoverState::kUp ? leg_.get() : nullptr;
+}
+
+Memory* FailoverConnection::memory_on(Connection& leg, const Message& message) {
+  if (message.memory == nullptr) return nullptr;
+  return &leg == leg_.get() ? message.memory->on(leg) : message.memory->on_retiring(leg);
 }
 
 /// Gives the leg what it takes of the sends that wait, in order.
@@ -161,7 +170,7 @@ bool FailoverConnection::feed_sends() noexcept {
     Message* message = sends_.find(sends_.fed());
     if (message != nullptr && message->state == Message::State::kWaiting) {
       Memory* memory = nullptr;
-      guarded([&] { memory = memory_on_leg(*message); });
+      guarded([&] { memory = memory_on(*leg_, *message); });
       if (error_) return fed;
       message->on_leg = leg_->post_send({message->data, message->size}, memory);
       if (message->on_leg == nullptr) break;
@@ -196,16 +205,19 @@ void FailoverConnection::look_at_kept() noexcept {
 
 bool FailoverConnection::feed_receives() noexcept {
   bool fed = false;
-  while (receives_.fed() < receives_.posted() && leg_->error() == nullptr) {
+  while (receives_.fed() < receives_.posted()) {
     Message* message = receives_.find(receives_.fed());
     if (message != nullptr && message->state == Message::State::kWaiting) {
+      Connection* leg = leg_of_receive(receives_.fed());
+      if (leg == nullptr || leg->error() != nullptr) break;
       Memory* memory = nullptr;
-      guarded([&] { memory = memory_on_leg(*message); });
+      guarded([&] { memory = memory_on(*leg, *message); });
       if (error_) return fed;
-      message->on_leg = leg_->post_receive({message->data, message->size}, memory);
+      message->on_leg = leg->post_receive({message->data, message->size}, memory);
       if (message->on_leg == nullptr) break;
-      message->state = Message::State::kOnLeg;
-      ++receives_on_leg_;
+      const bool retires = leg != leg_.get();
+      message->state = retires ? Message::State::kOnRetiring : Message::State::kOnLeg;
+      if (!retires) ++receives_on_leg_;
     }
     receives_.feed_on();
     fed = true;
@@ -267,9 +279,10 @@ Outcome FailoverConnection::test(Request* request, std::size_t& bytes) noexcept 
 
 /// Takes the message if the leg has done it, and moves the leg otherwise.
 void FailoverConnection::take_from_leg(Message& message, bool is_send) noexcept {
-  if (message.state != Message::State::kOnLeg || state_ != FailoverState::kUp) return;
+  const bool retires = message.state == Message::State::kOnRetiring;
+  if (!retires && (message.state != Message::State::kOnLeg || state_ != FailoverState::kUp)) return;
   std::size_t bytes = 0;
-  switch (leg_->test(message.on_leg, bytes)) {
+  switch ((retires ? retiring_->leg : leg_)->test(message.on_leg, bytes)) {
     case Outcome::kPending:
       return;
     case Outcome::kDone:
@@ -292,7 +305,7 @@ bool FailoverConnection::move() noexcept {
 
 bool FailoverConnection::look_due() noexcept {
   if (slept_ || state_ == FailoverState::kMoving) return true;
-  const bool soon = returning_ || listener_->busy();
+  const bool soon = returning_ || notice_ || arrived_ != nullptr || listener_->busy();
   if (!soon && ++calls_ % kTurnsPerClock != 0) return false;
   const TimePoint now = local().clock->now();
   if (now - looked_ < (soon ? kLookSoon : kLookEvery)) return false;
@@ -307,6 +320,9 @@ bool FailoverConnection::turn(bool moved) noexcept {
     const bool looks = look_due();
     slept_ = false;
     if (looks) look_for_arrivals();
+    if (error_) return;
+    if (looks && notice_) moved |= serve_notice();
+    if (retiring_) moved |= serve_retiring();
     if (error_) return;
     if (state_ == FailoverState::kMoving) {
       moved |= make_next_leg();
@@ -332,8 +348,10 @@ void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const
   if (leg_ != nullptr) leg_->append_wait_handles(handles);
   if (attempt_ != nullptr) attempt_->append_wait_handles(handles);
   if (beside_ != nullptr) beside_->append_wait_handles(handles);
+  if (retiring_) retiring_->leg->append_wait_handles(handles);
+  if (notice_ && notice_->stream) notice_->stream->append_wait_handles(handles);
   if (!error_) listener_->append_wait_handles(handles);
-  if (state_ == FailoverState::kUp) return;
+  if (state_ == FailoverState::kUp && arrived_ == nullptr && !notice_) return;
   itimerspec at{};
   at.it_value.tv_nsec = error_ ? 1 : std::chrono::nanoseconds(kTick).count();
   kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
@@ -348,14 +366,8 @@ Statistics FailoverConnection::statistics() const noexcept {
   all.bytes_received = counts_.bytes_received;
   all.messages_sent = counts_.messages_sent;
   all.messages_received = counts_.messages_received;
-  all.send_stalls += counts_.send_stalls;
-  all.receive_stalls += counts_.receive_stalls;
-  all.send_stalled += counts_.send_stalled;
-  all.receive_stalled += counts_.receive_stalled;
-  all.retransmitted += counts_.retransmitted;
-  all.replayed += counts_.replayed;
-  all.breaks += counts_.breaks;
-  all.rejoins += counts_.rejoins;
+  add_to(all, counts_);
+  if (retiring_) add_to(all, retiring_->leg->statistics());
   return all;
 }
 

@@ -15,6 +15,8 @@
 //    The accepting end leaves the present leg for it, as if that had failed, and sends its record; the
 //    connecting end does so when this has come. So a leg is left with messages under way, and nobody waits
 //    until it is empty, which two owners that wait for each other's messages could prevent for ever.
+//  * A leg that cannot say which messages have come is not fenced then, but retires: it brings what it was
+//    given, and the new one takes what follows. Each end's record says where its sends change over.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +37,7 @@
 #include "transport/routing/failover_memory.h"
 #include "transport/routing/failover_one_sided.h"
 #include "transport/routing/failover_record.h"
+#include "transport/routing/failover_retiring.h"
 #include "transport/routing/failover_state.h"
 #include "transport/routing/failover_window.h"
 #include "transport/routing/nic_pair_absences.h"
@@ -54,10 +57,10 @@ struct LegMaker {
 
 /// As any Connection; register_memory() alone may be called by another thread. While the owner makes no calls
 /// and does not wait, the background thread does what the peer needs in order to move. GPU memory goes
-/// on over legs that reach host memory alone where the maker's staging carries it: the connection then stays
-/// on such a leg, since that cannot say which messages have arrived. Where it does not, GPU memory stays with
-/// its leg: once some was registered, the failure of the leg is that of the connection, which leaves no leg
-/// for a better one either. Its destructor waits for a bounded time while it keeps messages that count as
+/// on over legs that reach host memory alone where the maker's staging carries it. Such a leg cannot say
+/// which messages have arrived, so that its failure is the connection's. Where it does not, GPU memory stays
+/// with its leg: once some was registered, the failure of the leg is that of the connection, which leaves no
+/// leg for a better one either. Its destructor waits for a bounded time while it keeps messages that count as
 /// sent and that the peer may not have.
 class FailoverConnection final : public Connection, private bootstrap::Progressable {
  public:
@@ -116,6 +119,11 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   // has come; that of a stream that tells of a failure has a bit for each pair of NICs that failed.
   static constexpr std::uint64_t kNumberBits = 0xffffffff, kBesideBit = std::uint64_t{1} << 63;
   static constexpr unsigned kFailedPairsShift = 32;
+  // That of a stream by which the connecting end says of a leg that failed as it was made whether this end
+  // has gone over to it: the lowest bits of the place where its sends change over then, and a bit.
+  static constexpr std::uint64_t kNoticeBit = std::uint64_t{1} << 62, kWentOverBit = std::uint64_t{1} << 61;
+  static constexpr std::uint64_t kEndBits = (std::uint64_t{1} << 29) - 1;
+  static constexpr unsigned kEndShift = 32;
   static constexpr const char* kReturns = "NICs that had failed are ready again";
   // The accepting end asks so often whether the other one is still at it.
   static constexpr Duration kAskAgain = std::chrono::seconds(1);
@@ -155,7 +163,9 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   bool feed_kept(std::uint64_t sequence) noexcept;
   void look_at_kept() noexcept;
   bool feed_receives() noexcept;
-  Memory* memory_on_leg(const Message& message);
+  /// The leg for the next receive; null: none now.
+  Connection* leg_of_receive(std::uint64_t sequence) const noexcept;
+  Memory* memory_on(Connection& leg, const Message& message);
   Flush* flush_of(const Request* request) noexcept;
   Outcome test_flush(Flush& flush) noexcept;
   void finish_send(Message& message) noexcept;
@@ -174,6 +184,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   bool hear_record();
   void take_record(std::size_t bytes);
   void agree(const FailoverRecord& record);
+  void agreed(std::uint64_t again);
   FailoverRecord record();
   void leg_failed();
   std::string why_it_stays();
@@ -181,17 +192,35 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void leave_leg(const std::string& why);
   void note_failed_nics(const std::vector<Resumable::PairOfNics>& pairs, bool known);
   void drop_leg() noexcept;
+  static void add_to(Statistics& all, const Statistics& leg) noexcept;
   void end_flushes() noexcept;
   void collect(FailoverWindow& window) noexcept;
   void collect_kept() noexcept;
+  void place_early(const std::vector<NumberedMessage>& early);
   void keep_early(std::uint64_t place, std::span<const std::byte> bytes);
   void give_up(Cause cause, std::string_view why) noexcept;
 
+  // failover_retiring.cpp
+  bool may_retire_leg() const noexcept;
+  void retire_leg();
+  void agree_on_ends(const FailoverRecord& heard);
+  void retire_from(std::uint64_t end);
+  void take_leg_back();
+  void notify(std::uint64_t number, bool went_over);
+  bool serve_notice();
+  void hear_notice(std::uint64_t label);
+  bool serve_retiring() noexcept;
+  bool say_farewell() noexcept;
+  void drop_retiring() noexcept;
+
   // failover_next.cpp
   void look_for_arrivals();
+  void take_arrival();
   void hear_of_failure(std::uint64_t label);
   bool make_next_leg();
   void begin_attempt();
+  /// One to the peer's listener that says no more than its label; null: there is no way to say it.
+  std::unique_ptr<Connecting> stream_that_tells(std::uint64_t label, Duration time);
   void tell_peer();
   bool return_to_lost_nics();
   bool begin_return(TimePoint now);
@@ -233,6 +262,9 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::unique_ptr<Connection> beside_;
   Request* beside_record_ = nullptr;
   Deadline beside_patience_;
+  /// Accepting end: the next leg, until the present one can be left for it.
+  std::unique_ptr<Connection> arrived_;
+  std::uint64_t least_number_ = 0;  ///< up to this one the peer has given its legs up
   FailoverWindow sends_, receives_;
   /// Messages that count as sent, whose owner has their buffers, and which the peer may not have.
   struct Kept {
@@ -250,6 +282,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::vector<Flush> flushes_;
   FailoverMemories memories_;
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
+  std::optional<RetiringLeg> retiring_;
+  std::optional<FailoverNotice> notice_;
   FailoverOneSided one_sided_{*this};
   Statistics counts_;  // of payload; what the legs count beside it is added from there
   unsigned calls_ = 0;

@@ -40,6 +40,10 @@ void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* rec
 FailoverRecord FailoverConnection::record() {
   FailoverRecord record;
   record.endpoint = listener_->endpoint();
+  if (retiring_) {  // what it was given comes over it, and nothing goes again
+    record.prefix = retiring_->sends_end;
+    return record;
+  }
   const auto has = [&](std::uint64_t sequence) {
     return receives_.done(sequence) || early_.contains(sequence);
   };
@@ -71,11 +75,15 @@ void FailoverConnection::take_record(std::size_t bytes) {
   else
     peer_ = heard.endpoint;
   peer_known_ = true;
-  if (state_ == FailoverState::kAgreeing) agree(heard);
+  if (state_ == FailoverState::kAgreeing)
+    agree(heard);
+  else if (retiring_ && !retiring_->receives_end)
+    retire_from(heard.prefix);  // it was the last that came over the leg that failed
 }
 
 /// Both ends know now what is still to come.
 void FailoverConnection::agree(const FailoverRecord& heard) {
+  if (retiring_) return agree_on_ends(heard);
   const std::uint64_t posted = sends_.posted();
   bool sound = heard.prefix <= posted;
   for (std::size_t i = 0; i < FailoverRecord::kBits && sound; ++i)
@@ -111,6 +119,11 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
   }
   sends_.rewind(first);
   heard_ = heard;
+  agreed(again);
+}
+
+/// `again`: how many messages go once more.
+void FailoverConnection::agreed(std::uint64_t again) {
   become(FailoverEvent::kAgreed);
   ++moves_;
   if (Resumable* way = leg_->resumable())
@@ -162,6 +175,8 @@ void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   local().log.warning("{}: {}; it goes on over another way", description_, why);
   ++counts_.breaks;
   leave_leg(why);
+  // The peer may not have heard over it that this end has gone over.
+  if (connecting() && retiring_) notify(leg_number_, true);
   if (connecting() && !peer_known_)
     give_up(cause,
             "it cannot go on over another way: the peer's build says whereto in its first message alone, and "
@@ -197,7 +212,7 @@ void FailoverConnection::leave_leg(const std::string& why) {
 /// Ends the leg. Afterwards nothing touches the buffers of what is not done.
 void FailoverConnection::drop_leg() noexcept {
   if (leg_ == nullptr) return;
-  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> early, unsure;
+  std::vector<NumberedMessage> early, unsure;
   // Where one message cannot be kept for a lack of memory, those behind it must not take its place.
   bool kept_all = true;
   const auto keep = [&kept_all](const auto& step) {
@@ -224,28 +239,32 @@ void FailoverConnection::drop_leg() noexcept {
   if (state_ == FailoverState::kMoving) guarded([&] { hear_record(); });
   if (state_ == FailoverState::kMoving) end_flushes();
   if (leg_ == nullptr) return;  // one of them has given up
-  std::uint64_t taken = 0;
-  keep([&] {
-    for (const auto& [sequence, bytes] : early)
-      if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
-  });
+  // The first is the record, without which they have no place if the peer has gone over.
+  if (retiring_ && !retiring_->receives_end)
+    retiring_->unplaced = std::move(early);
+  else
+    keep([&] { place_early(early); });
   if (leg_ == nullptr) return;  // one of them was too large for its receive
   sends_.rewind();
   receives_.rewind();
-  const Statistics last = leg_->statistics();
-  counts_.send_stalls += last.send_stalls;
-  counts_.receive_stalls += last.receive_stalls;
-  counts_.send_stalled += last.send_stalled;
-  counts_.receive_stalled += last.receive_stalled;
-  counts_.retransmitted += last.retransmitted;
-  counts_.replayed += last.replayed;
-  counts_.breaks += last.breaks;
-  counts_.rejoins += last.rejoins;
+  add_to(counts_, leg_->statistics());
   memories_.use(nullptr);
   record_sent_ = record_received_ = nullptr;
   leg_.reset();
   if (missing) give_up(missing->cause(), missing->what());
   if (!kept_all) give_up(Cause::kSystem, "there is no memory for what had come over the way that was left");
+}
+
+/// What a leg counts beside payload.
+void FailoverConnection::add_to(Statistics& all, const Statistics& leg) noexcept {
+  all.send_stalls += leg.send_stalls;
+  all.receive_stalls += leg.receive_stalls;
+  all.send_stalled += leg.send_stalled;
+  all.receive_stalled += leg.receive_stalled;
+  all.retransmitted += leg.retransmitted;
+  all.replayed += leg.replayed;
+  all.breaks += leg.breaks;
+  all.rejoins += leg.rejoins;
 }
 
 /// Makes sure that GPUs see what the NICs have written, which no other way can do for these.
@@ -273,6 +292,13 @@ void FailoverConnection::collect_kept() noexcept {
   for (auto& [sequence, kept] : kept_) kept.on_leg = nullptr;
 }
 
+/// Keeps what came over a leg and lacks a receive, by its numbers there.
+void FailoverConnection::place_early(const std::vector<NumberedMessage>& early) {
+  std::uint64_t taken = 0;
+  for (const auto& [sequence, bytes] : early)
+    if (sequence >= receives_on_leg_) keep_early(sequence - receives_on_leg_ - taken++, bytes);
+}
+
 /// Keeps the message that would have gone into the receive which is `place` places behind those on the leg,
 /// counted without the messages that are here already.
 void FailoverConnection::keep_early(std::uint64_t place, std::span<const std::byte> bytes) {
@@ -280,6 +306,7 @@ void FailoverConnection::keep_early(std::uint64_t place, std::span<const std::by
     return receives_.done(sequence) || early_.contains(sequence);
   };
   std::uint64_t sequence = receives_.fed();
+  if (retiring_) sequence = std::max(sequence, retiring_->receives_end.value_or(0));
   for (;; ++sequence) {
     if (here(sequence)) continue;
     if (place-- == 0) break;
@@ -294,8 +321,11 @@ void FailoverConnection::give_up(Cause cause, std::string_view why) noexcept {
   state_ = *next_state(state_, FailoverEvent::kGivenUp);
   trace_failure(local().log, *error_);
   attempt_.reset();
+  arrived_.reset();
   drop_beside();
   drop_leg();
+  drop_retiring();
+  notice_.reset();
   listener_.reset();  // a peer that is still at it hears that the connection is gone
 }
 

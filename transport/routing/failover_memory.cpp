@@ -53,6 +53,7 @@ void FailoverMemories::remove(FailoverMemory& memory) noexcept {
   const std::lock_guard guard(lock_);
   all_.erase(&memory);
   memory.leave_leg();
+  memory.retired();
 }
 
 bool FailoverMemories::any_gpu_memory() {
@@ -69,6 +70,23 @@ void FailoverMemories::use(Connection* leg) noexcept {
   const std::lock_guard guard(lock_);
   if (leg == nullptr)
     for (FailoverMemory* one : all_) one->leave_leg();
+  leg_ = leg;
+}
+
+void FailoverMemories::retire_leg() noexcept {
+  const std::lock_guard guard(lock_);
+  for (FailoverMemory* one : all_) one->retire_leg();
+  leg_ = nullptr;
+}
+
+void FailoverMemories::retired() noexcept {
+  const std::lock_guard guard(lock_);
+  for (FailoverMemory* one : all_) one->retired();
+}
+
+void FailoverMemories::take_back(Connection* leg) noexcept {
+  const std::lock_guard guard(lock_);
+  for (FailoverMemory* one : all_) one->take_back();
   leg_ = leg;
 }
 

@@ -39,6 +39,11 @@ class FailoverMemories {
   /// deregistered; with a new one it is registered when it is first used. Waits for a registration that is
   /// under way.
   void use(Connection* leg) noexcept;
+  /// Registers with no leg, and keeps what was registered with the one before until retired().
+  void retire_leg() noexcept;
+  void retired() noexcept;
+  /// Undoes retire_leg().
+  void take_back(Connection* leg) noexcept;
 
  private:
   std::unique_ptr<Memory> keep(std::unique_ptr<FailoverMemory> memory);
@@ -71,21 +76,30 @@ class FailoverMemory final : public Memory {
 
   /// The registration with the leg, made if it is missing. Throws as Connection::register_memory().
   Memory* on(Connection& leg) {
-    if (!on_leg_) {
-      on_leg_ =
-          file_ ? leg.register_dma_buf(range_, file_.get(), offset_) : leg.register_memory(range_, kind_);
-    }
+    if (!on_leg_) on_leg_ = registered_with(leg);
     return on_leg_.get();
   }
+  /// The registration with the leg that retires, made if it is missing. Throws as on() does.
+  Memory* on_retiring(Connection& leg) {
+    if (!on_retiring_) on_retiring_ = registered_with(leg);
+    return on_retiring_.get();
+  }
   void leave_leg() noexcept { on_leg_.reset(); }
+  void retire_leg() noexcept { on_retiring_ = std::move(on_leg_); }
+  void retired() noexcept { on_retiring_.reset(); }
+  void take_back() noexcept { on_leg_ = std::move(on_retiring_); }
 
  private:
+  std::unique_ptr<Memory> registered_with(Connection& leg) {
+    return file_ ? leg.register_dma_buf(range_, file_.get(), offset_) : leg.register_memory(range_, kind_);
+  }
+
   FailoverMemories& memories_;
   std::span<std::byte> range_;
   MemoryKind kind_;
   Descriptor file_;
   std::uint64_t offset_;
-  std::unique_ptr<Memory> on_leg_;
+  std::unique_ptr<Memory> on_leg_, on_retiring_;
 };
 
 }  // namespace tombolo::transport

@@ -27,37 +27,55 @@ void FailoverConnection::look_for_arrivals() {
       if (error_) return;
       continue;
     }
-    const std::uint64_t number = arrived->label() & kNumberBits;
-    const bool beside = (arrived->label() & kBesideBit) != 0;
-    if (number <= leg_number_) continue;
-    if (leg_ != nullptr) {
-      const bool stays = leg_->resumable() == nullptr || !why_it_stays().empty();
-      if (beside && stays) continue;  // the peer still uses the present one
-      if (leg_->resumable() == nullptr && state_ != FailoverState::kAgreeing)
-        return give_up(Cause::kRemote, "the peer has left a way on which messages may be that count as sent");
-      if (beside)
-        leave_leg(kReturns);
-      else
-        lose_leg(Cause::kRemote, "the peer has left this way");
+    if ((arrived->label() & kNoticeBit) != 0) {
+      hear_notice(arrived->label());
       if (error_) return;
+      continue;
     }
-    leg_number_ = number;
-    attempt_.reset();
-    become(FailoverEvent::kLegMade);
-    begin_leg(std::move(arrived));
+    const auto number_of = [](const Connection& one) { return one.label() & kNumberBits; };
+    if (arrived_ == nullptr || number_of(*arrived) > number_of(*arrived_)) arrived_ = std::move(arrived);
   }
+  if (arrived_ != nullptr) take_arrival();
+}
+
+/// Accepting end: goes over to what the peer has connected, or lets that wait.
+void FailoverConnection::take_arrival() {
+  const std::uint64_t number = arrived_->label() & kNumberBits;
+  const bool beside = (arrived_->label() & kBesideBit) != 0;
+  // The peer still uses the present one where that stays.
+  if (number <= std::max(leg_number_, least_number_) ||
+      (beside && leg_ != nullptr && !why_it_stays().empty()))
+    return arrived_.reset();
+  if (leg_ != nullptr && leg_->resumable() == nullptr && state_ == FailoverState::kUp) {
+    if (!beside)
+      return give_up(Cause::kRemote, "the peer has left a way on which messages may be that count as sent");
+    if (!may_retire_leg()) return;
+    retire_leg();
+  } else {
+    if (leg_ != nullptr && beside && leg_->resumable() == nullptr) return;
+    if (leg_ != nullptr && beside)
+      leave_leg(kReturns);
+    else if (leg_ != nullptr)
+      lose_leg(Cause::kRemote, "the peer has left this way");
+    if (error_ || retiring_) return;  // two cannot be staged at a time
+  }
+  leg_number_ = number;
+  attempt_.reset();
+  become(FailoverEvent::kLegMade);
+  begin_leg(std::move(arrived_));
 }
 
 /// Connecting end: the label of a stream says which leg has failed, and which of its pairs of NICs.
 void FailoverConnection::hear_of_failure(std::uint64_t label) {
   const std::uint64_t number = label & kNumberBits;
-  if (number < leg_number_ || number > most_number_ || leg_ == nullptr || leg_->resumable() == nullptr)
-    return;
+  if (number < leg_number_ || number > most_number_ || leg_ == nullptr) return;
   if (number > leg_number_) {
     // One beside the present leg, which the peer has left for it.
     drop_beside();
-    return leave_leg("the peer says that its end of the better way has failed");
+    if (leg_->resumable() != nullptr) leave_leg("the peer says that its end of the better way has failed");
+    return;
   }
+  if (leg_->resumable() == nullptr) return;
   leg_->resumable()->peer_says_failed(label >> kFailedPairsShift);
   lose_leg(Cause::kRemote, "the peer says that its end of the way has failed");
 }
@@ -78,6 +96,11 @@ bool FailoverConnection::make_next_leg() {
       begin_leg(std::move(beside_), std::exchange(beside_record_, nullptr));
       returning_.reset();
       return true;
+    }
+    if (retiring_) {  // two cannot be staged at a time
+      if (patience_.passed())
+        give_up(Cause::kTimeout, "the last way failed before the one before had brought its messages");
+      return false;
     }
     if (attempt_ == nullptr) {
       if (now < try_again_) return false;
@@ -116,19 +139,21 @@ void FailoverConnection::begin_attempt() {
   attempt_ = std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
 }
 
+std::unique_ptr<Connecting> FailoverConnection::stream_that_tells(std::uint64_t label, Duration time) {
+  ConnectOptions options = options_;
+  options.label = label;
+  options.deadline = std::min(kLongestAttempt, time);
+  std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, absences_.away());
+  std::erase_if(ways, [](const bootstrap::Way& way) { return way.carrier != Carrier::kTcp; });
+  if (ways.empty()) return nullptr;
+  return std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
+}
+
 /// Has the connecting end notice that the leg has failed: it may only receive, and then notices nothing.
 /// Throws kRemote where that end has given up.
 void FailoverConnection::tell_peer() {
-  if (attempt_ == nullptr) {
-    ConnectOptions options = options_;
-    options.label = failed_label_;
-    options.deadline = std::min(kLongestAttempt, patience_.remaining());
-    std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, absences_.away());
-    std::erase_if(ways, [](const bootstrap::Way& way) { return way.carrier != Carrier::kTcp; });
-    if (ways.empty()) return;  // there is no way to say it
-    attempt_ = std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
-  }
-  if (!attempt_->poll()) return;
+  if (attempt_ == nullptr) attempt_ = stream_that_tells(failed_label_, patience_.remaining());
+  if (attempt_ == nullptr || !attempt_->poll()) return;
   attempt_.reset();
   try_again_ = local().clock->now() + kAskAgain;
 }
@@ -137,7 +162,7 @@ void FailoverConnection::tell_peer() {
 
 /// kUp, where NICs have failed before. True if anything moved.
 bool FailoverConnection::return_to_lost_nics() {
-  if (!connecting() || !peer_known_ || leg_->resumable() == nullptr) return false;
+  if (!connecting() || !peer_known_ || retiring_ || notice_) return false;
   const TimePoint now = local().clock->now();
   if (beside_ != nullptr) return look_at_beside();
   try {
@@ -158,6 +183,7 @@ bool FailoverConnection::return_to_lost_nics() {
 /// False where there is nothing to begin.
 bool FailoverConnection::begin_return(TimePoint now) {
   if (now < look_again_ || !why_it_stays().empty()) return false;
+  if (leg_->resumable() == nullptr && !may_retire_leg()) return false;
   look_again_ = now + maker_.return_after / kLooks;
   returning_ = absences_.due(now, [&](const std::string& nic) { return maker_.ways->ready(nic); });
   if (!returning_) return false;
@@ -190,7 +216,10 @@ bool FailoverConnection::look_at_beside() {
     drop_beside();
     return true;
   }
-  leave_leg(kReturns);
+  if (leg_->resumable() == nullptr)
+    retire_leg();
+  else
+    leave_leg(kReturns);
   if (error_) return true;
   leg_number_ = beside_->label() & kNumberBits;
   become(FailoverEvent::kLegMade);
@@ -204,6 +233,9 @@ bool FailoverConnection::look_at_beside() {
 
 /// Ends the try to return, if there is one.
 void FailoverConnection::drop_beside() noexcept {
+  const bool asked = leg_ != nullptr && leg_->resumable() == nullptr && !retiring_ && !error_ &&
+                     (attempt_ != nullptr || beside_ != nullptr);
+  if (asked) guarded([&] { notify(most_number_, false); });
   if (returning_) absences_.tried_in_vain(*returning_, local().clock->now());
   returning_.reset();
   attempt_.reset();

@@ -20,14 +20,15 @@ struct FailoverMessage final : Request {
     kFree,
     kWaiting,  ///< not on the leg
     kOnLeg,
-    kDone,  ///< and not tested since
+    kOnRetiring,  ///< on the leg before, which brings it while the present one takes what follows
+    kDone,        ///< and not tested since
   };
   State state = State::kFree;
   std::byte* data = nullptr;  ///< never written through for a send
   std::size_t size = 0;       ///< of the message (send) or the buffer (receive)
   std::size_t bytes = 0;      ///< kDone: of the message
   FailoverMemory* memory = nullptr;
-  Request* on_leg = nullptr;  ///< kOnLeg
+  Request* on_leg = nullptr;  ///< kOnLeg, kOnRetiring
   std::uint64_t sequence = 0;
   FailoverMessage* next_free = nullptr;
 };
