@@ -35,7 +35,12 @@ class Backend {
   virtual ~Backend() = default;
   virtual Carrier carrier() const noexcept = 0;
   /// Whether both ends of its connections may take the messages on over another way (Resumable).
-  virtual bool resumable() const noexcept { return false; }
+  enum class Resumes : std::uint8_t {
+    kNever,
+    kInPlaceOfAnother,  ///< where it carries what a way that always does could not as the connection began
+    kAlways,
+  };
+  virtual Resumes resumes() const noexcept { return Resumes::kNever; }
   /// Whether that NIC of this end could carry a connection of this backend at the moment. True for one that
   /// it does not use.
   virtual bool ready(const std::string& /*nic*/) const noexcept { return true; }

@@ -74,6 +74,25 @@ TEST_F(GpuFailover, WhereNoNicIsLeftMessagesAreStagedUntilOneIsBack) {
   EXPECT_EQ(cuda().copies(), copies) << "nothing is staged any more";
 }
 
+TEST_F(GpuFailover, WhatBeginsStagedForALackOfNicsGoesToThemOnceTheyAreThere) {
+  for (const std::size_t device : {kLeft, kRight}) {
+    start(two_gpus());
+    verbs_.set_link(device, false);
+    connect(1);
+    EXPECT_EQ(transport_of(left()), "tcp");
+    exchange(10, test_seed());
+    EXPECT_GT(cuda().copies(), 0U);
+    verbs_.set_link(device, true);
+    go_on_until("rdma", 1);
+    const std::uint64_t copies = cuda().copies();
+    exchange(10, test_seed() + 4);
+    EXPECT_EQ(cuda().copies(), copies) << "nothing is staged any more";
+    pair_ = {};
+    staging_.reset();
+    verbs_.reset(1);
+  }
+}
+
 // Down and up at any time, over and over: messages that one leg brings while the next takes those that
 // follow.
 TEST_F(GpuFailover, WhateverFlapsWheneverNothingIsLost) {

@@ -367,7 +367,8 @@ void HalfOpenStreams::trust(HalfOpen& half) {
     return;
   }
   const Backend& backend = *half.local().backend_of(half.hello.carrier);
-  half.hello.resumable = half.hello.resumable && half.local().failover && backend.resumable();
+  half.hello.resumable =
+      half.hello.resumable && half.local().failover && backend.resumes() != Backend::Resumes::kNever;
   sockets::set_stream_options(half.socket.get(), half.local().idle_timeout);
   sockets::set_traffic_class(half.socket.get(), half.local().traffic_class);
   backend.prepare_stream(half.socket.get(), half.nic, half.hello.streams);

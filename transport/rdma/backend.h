@@ -26,7 +26,7 @@ class RdmaBackend final : public channel::ControlChannelBackend,
   RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
   bool ready(const std::string& nic) const noexcept override;
-  bool resumable() const noexcept override { return true; }
+  Resumes resumes() const noexcept override { return Resumes::kAlways; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
   /// Why RDMA cannot go over the NIC; empty where it can.

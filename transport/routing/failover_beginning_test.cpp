@@ -16,7 +16,7 @@ class OlderPeersBackend final : public channel::ControlChannelBackend {
  public:
   explicit OlderPeersBackend(const std::string& host) : beneath_(host, 1, test::pretended_options(8)) {}
   Carrier carrier() const noexcept override { return test::PretendedRdmaBackend::kCarrier; }
-  bool resumable() const noexcept override { return true; }
+  Resumes resumes() const noexcept override { return Resumes::kAlways; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override {
     channel.route.legs_listener = 0;
     return beneath_.set_up(std::move(channel));

@@ -24,7 +24,8 @@ constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side,
                                        std::unique_ptr<bootstrap::AuthenticatingListener> listener,
-                                       Endpoint peer, ConnectOptions options)
+                                       Endpoint peer, ConnectOptions options,
+                                       const std::vector<NicPairName>& lost)
     : maker_(std::move(maker)),
       side_(side),
       peer_(std::move(peer)),
@@ -39,12 +40,14 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
       beside_patience_(patience_),
       record_in_(FailoverRecord::kBytes),
       beside_in_(FailoverRecord::kBytes),
+      begun_with_one_sided_(first->one_sided() != nullptr),
       timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
   if (connecting() && route_.legs_listener != 0) {
     peer_.listener = route_.legs_listener;
     peer_known_ = true;
   }
+  for (const NicPairName& pair : lost) absences_.failed(pair, local().clock->now());
   counts_.connection = first->statistics().connection;
   if (maker_.gpu_staging) staging_ = maker_.gpu_staging(label_);
   flushes_ = std::vector<Flush>(kRequestsPerDirection);

@@ -68,10 +68,11 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
 
   /// `first` is the first leg, which offers Resumable; `listener` takes what the peer connects to this end
   /// beside it: further legs, or streams that tell of a failure. Of the peer and the options the connecting
-  /// end needs those with which it connected.
+  /// end needs those with which it connected. `lost`: pairs of NICs that could not carry it as it began, and
+  /// to which it goes once they can.
   FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side,
                      std::unique_ptr<bootstrap::AuthenticatingListener> listener, Endpoint peer,
-                     ConnectOptions options);
+                     ConnectOptions options, const std::vector<NicPairName>& lost = {});
   ~FailoverConnection() override;
   FailoverConnection(const FailoverConnection&) = delete;
   FailoverConnection& operator=(const FailoverConnection&) = delete;
@@ -102,7 +103,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override;
-  OneSided* one_sided() noexcept override { return &one_sided_; }
+  /// Null where the first leg has none, whatever the next ones have.
+  OneSided* one_sided() noexcept override { return begun_with_one_sided_ ? &one_sided_ : nullptr; }
 
   FailoverState state() const noexcept {
     const Turns::Turn look(turns_, Turns::Of::kLook);
@@ -285,6 +287,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::optional<RetiringLeg> retiring_;
   std::optional<FailoverNotice> notice_;
   FailoverOneSided one_sided_{*this};
+  bool begun_with_one_sided_;
   Statistics counts_;  // of payload; what the legs count beside it is added from there
   unsigned calls_ = 0;
   TimePoint looked_{};
@@ -301,7 +304,7 @@ void FailoverConnection::guarded(Action&& action) noexcept {
 }
 
 /// Each connection that can go on over another way does so; others are returned as they are.
-std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
+std::unique_ptr<Connecting> failing_over(std::unique_ptr<BestConnecting> connecting, LegMaker maker,
                                          const Endpoint& peer, const ConnectOptions& options);
 std::unique_ptr<Listener> failing_over(std::unique_ptr<bootstrap::AuthenticatingListener> listener,
                                        LegMaker maker);

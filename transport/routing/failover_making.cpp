@@ -10,7 +10,7 @@ bool goes_on(Connection& connection) {
 
 class FailoverConnecting final : public Connecting {
  public:
-  FailoverConnecting(std::unique_ptr<Connecting> beneath, LegMaker maker, Endpoint peer,
+  FailoverConnecting(std::unique_ptr<BestConnecting> beneath, LegMaker maker, Endpoint peer,
                      ConnectOptions options)
       : beneath_(std::move(beneath)),
         maker_(std::move(maker)),
@@ -20,15 +20,16 @@ class FailoverConnecting final : public Connecting {
     auto made = beneath_->poll();
     if (!made || !goes_on(*made)) return made;
     auto listener = std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor);
-    return std::make_unique<FailoverConnection>(
-        std::move(made), maker_, FailoverConnection::Side::kConnecting, std::move(listener), peer_, options_);
+    return std::make_unique<FailoverConnection>(std::move(made), maker_,
+                                                FailoverConnection::Side::kConnecting, std::move(listener),
+                                                peer_, options_, beneath_->left());
   }
   void append_wait_handles(std::vector<pollfd>& handles) const override {
     beneath_->append_wait_handles(handles);
   }
 
  private:
-  std::unique_ptr<Connecting> beneath_;
+  std::unique_ptr<BestConnecting> beneath_;
   LegMaker maker_;
   Endpoint peer_;
   ConnectOptions options_;
@@ -57,7 +58,7 @@ class FailoverListener final : public Listener {
 
 }  // namespace
 
-std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
+std::unique_ptr<Connecting> failing_over(std::unique_ptr<BestConnecting> connecting, LegMaker maker,
                                          const Endpoint& peer, const ConnectOptions& options) {
   return std::make_unique<FailoverConnecting>(std::move(connecting), std::move(maker), peer, options);
 }

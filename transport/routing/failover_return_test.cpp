@@ -163,6 +163,31 @@ TEST_F(Rails, OneAfterTheOtherFailsAndOneAfterTheOtherIsBack) {
 }
 
 // Such a NIC is one that verbs can use, so nothing else (UCX) is tried over its dead port.
+TEST_F(Rails, WhatBeginsOverTcpForALackOfRailsGoesToThemOnceTheyAreThere) {
+  std::mt19937_64 random(test_seed());
+  for (const std::size_t device : {kLeft, kRight}) {
+    SCOPED_TRACE(device == kLeft ? "of the connecting end" : "of the accepting end");
+    verbs_.set_link(device, false);
+    pair_ = test::connect_routers(options("left", 1, 4096), options("right", 1, 4096), 77);
+    ASSERT_TRUE(pair_.first && pair_.second);
+    EXPECT_EQ(left().route().transport, "tcp");
+    EXPECT_EQ(right().route().transport, "tcp");
+    EXPECT_EQ(left().label(), 77u);
+    EXPECT_EQ(left().one_sided(), nullptr) << "as any over TCP";
+    test::exchange_randomly(left(), right(), random, 20);
+    verbs_.set_link(device, true);
+    go_on_until("rdma", 1);
+    EXPECT_EQ(moving(left()).moves(), 1u);
+    test::exchange_randomly(left(), right(), random, 20);
+    // And back, as any other.
+    verbs_.set_link(kLeft, false);
+    go_on_until("tcp", 0);
+    verbs_.set_link(kLeft, true);
+    go_on_until("rdma", 1);
+    pair_ = {};
+  }
+}
+
 TEST_F(Rails, ANicWhosePortIsDownWhenTheProcessBeginsCarriesWhatBeginsLater) {
   for (const std::size_t device : {kLeft, kRight}) {
     verbs_.set_link(device, false);

@@ -75,7 +75,8 @@ std::vector<bootstrap::Way> Ways::among(const Endpoint& self, const Endpoint& pe
     way.route.peer_address = peer.offers[choice.peer].address;
     way.route.emulated = way.from.emulated && way.to.emulated;
     way.route.reason = std::move(choice.reason) + not_used;
-    way.route.resumable = local.failover && local.backend_of(choice.carrier)->resumable();
+    way.route.resumable =
+        local.failover && local.backend_of(choice.carrier)->resumes() == Backend::Resumes::kAlways;
     if (way.tls) {
       way.route.transport += "+tls";
       way.route.reason +=
@@ -134,7 +135,13 @@ void BestConnecting::turn_to_next(const Error& error, bool start_it) {
   if (at_ + 1 == ways_.size() || error.cause() == Cause::kTimeout)
     throw Error(error.cause(), error.what() + tried_);
   bootstrap::Way& next = ways_[++at_];
-  tried_ += fmt::format("; {} was tried first: {}", ways_[at_ - 1].route.transport, error.what());
+  const bootstrap::Way& last = ways_[at_ - 1];
+  if (last.route.resumable) {
+    for (const auto& [here, there] : last.nic_pairs) left_.push_back({here.nic, there.address});
+    next.route.resumable =
+        acceptor_->local()->backend_of(next.carrier)->resumes() != Backend::Resumes::kNever;
+  }
+  tried_ += fmt::format("; {} was tried first: {}", last.route.transport, error.what());
   next.route.reason += tried_;
   if (start_it) start();
 }

@@ -48,6 +48,8 @@ class BestConnecting final : public Connecting {
   BestConnecting(std::shared_ptr<bootstrap::Acceptor> acceptor, std::vector<bootstrap::Way> ways);
   std::unique_ptr<Connection> poll() override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
+  /// The pairs of NICs of the ways that were left and to which a connection over the next one may go.
+  const std::vector<NicPairName>& left() const noexcept { return left_; }
 
  private:
   void start();
@@ -57,6 +59,7 @@ class BestConnecting final : public Connecting {
   std::vector<bootstrap::Way> ways_;
   std::size_t at_ = 0;
   std::string tried_;  // all that failed
+  std::vector<NicPairName> left_;
   std::unique_ptr<Connecting> connecting_;
 };
 

@@ -18,6 +18,7 @@ class TcpBackend final : public Backend {
   TcpBackend(const TcpOptions& options, const std::vector<NicLimit>& limits, const Log& log)
       : settings_(std::make_shared<TcpSettings>(options, limits, log)) {}
   Carrier carrier() const noexcept override { return Carrier::kTcp; }
+  Resumes resumes() const noexcept override { return Resumes::kInPlaceOfAnother; }
   void prepare_stream(int socket, const std::string& nic, std::size_t streams) const override;
   std::unique_ptr<Connecting> connect(std::shared_ptr<bootstrap::Acceptor> acceptor,
                                       bootstrap::Way way) override;

@@ -118,7 +118,7 @@ class PretendedRdmaBackend final : public channel::ControlChannelBackend {
         nics_(nics),
         options_(options) {}
   Carrier carrier() const noexcept override { return kCarrier; }
-  bool resumable() const noexcept override { return true; }
+  Resumes resumes() const noexcept override { return Resumes::kAlways; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override {
     if (channel.connecting) channel.nic_pairs = PretendedHost::nic_pairs(nics_);
     return std::make_unique<rdma::ConnectionSetUp>(
