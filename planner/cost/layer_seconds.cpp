@@ -86,17 +86,25 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
   return {shown(bytes + hop, forward_core), shown(2 * (bytes + hop), backward_core) + bytes + hop};
 }
 
+CoreSeconds core_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                         int tensor, double rows) {
+  const double flops = job.model.attention_core_flops() * rows / job.context_parallel / tensor;
+  const double forward = flops * (profile.fused_attention ? 0.5 : 1) /
+                         (profile.products * speeds.flops_per_second * profile.attention);
+  return {forward, (profile.fused_attention ? 2.5 : 2) * forward};
+}
+
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double all_rows, const TensorReduce& reduce, Mlp mlp) {
   const Model& model = job.model;
   const bool mixture = mlp == Mlp::kMixture;
   const double rows = all_rows / job.context_parallel;
-  const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
+  const double ranks = group.tensor;
   const double all_flops = model.layer_forward_flops(mlp) * rows / ranks,
                core_flops = model.attention_core_flops() * rows / ranks,
                expert_flops = mixture ? model.experts_forward_flops() * rows / ranks : 0;
-  const double product_speed =
-      is_fp8(job.multiplies_in()) ? profile.products * speeds.fp8_flops_per_second : speed;
+  const double product_speed = profile.products * (is_fp8(job.multiplies_in()) ? speeds.fp8_flops_per_second
+                                                                               : speeds.flops_per_second);
   // Where the sequence is not divided every rank compresses all tokens.
   const double compressed_by_all =
       job.sequence_parallel ? 0
@@ -111,7 +119,7 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const double routed =
       mixture ? over(routed_bytes(job, rows, group.tensor), speeds.memory_bytes_per_second) : 0;
   const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows, mlp);
-  const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
+  const auto [core, backward_core] = core_seconds(job, profile, speeds, group.tensor, all_rows);
   const KeptBytes kept =
       profile.traffic > 0 ? kept_bytes(job, profile.fused_attention, group.tensor, rows, mlp) : KeptBytes{};
   const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
@@ -123,7 +131,6 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const auto left_over = [&](double product_seconds) {
     return std::max(0.0, exchanged - product_seconds) + std::min(exchanged, product_seconds) / ranks;
   };
-  const double backward_core = (profile.fused_attention ? 2.5 : 2) * core;
   const ContextSeconds context = context_seconds(job, group, all_rows, core, backward_core);
   const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
   const double reduced = job.overlap_tensor ? left_over(products) : moved;
