@@ -66,6 +66,9 @@ int main(int argc, char** argv) try {
   app.add_option("--seed", options.seed, "Of the random clusters")->capture_default_str();
   app.add_option("--scale", options.most_ranks, "Time plans for up to so many GPUs: 64, 1024, 8192")
       ->capture_default_str();
+  app.add_option("--rows", options.rows, "Rows per step of the plans for two halls")
+      ->capture_default_str()
+      ->check(CLI::Range(64, 1000000));
   app.add_flag("--details", options.details, "Print every measured run");
   auto* page = app.add_option("--markdown", markdown, "Also write the tables to this file");
   app.add_option("--about", about, "A line for that file: when, where and of which commit it was measured")

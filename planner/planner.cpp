@@ -177,7 +177,9 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
 Plan with_open_parts(const topology::ClusterFile& cluster, const Job& wanted, const PlanOptions& options,
                      const Strategy& strategy) {
   const std::size_t most =
-      traits(wanted.framework).context_parallel && !wanted.profile ? cluster_devices(cluster) : 1;
+      traits(wanted.framework).context_parallel && !wanted.profile && wanted.fused_attention
+          ? cluster_devices(cluster)
+          : 1;
   std::optional<Plan> best;
   std::optional<Error> whole;
   Job job = wanted;

@@ -375,6 +375,7 @@ TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
   job.pipeline = 2;
   job.tensor = 4;
   job.micro_batch = 8;
+  job.fused_attention = false;
   EXPECT_EQ(make_plan(gpu_clusters(8e10), job, options).job.recompute, Recompute::kNone);
   EXPECT_EQ(make_plan(gpu_clusters(2e10), job, options).job.recompute, Recompute::kSelective);
   EXPECT_EQ(make_plan(gpu_clusters(1.2e10), job, options).job.recompute, Recompute::kFull);
@@ -428,7 +429,7 @@ TEST(Planner, ShardsTheOptimizerWhereThatIsFasterAndComputesAgainOnlyWhereItMust
   job.data = 1;
   job.micro_batch = 8;
   EXPECT_EQ(saving(2e10).sharding, Sharding::kNone);
-  EXPECT_EQ(savings_of(options, job, 1).size(), 3U);
+  EXPECT_EQ(savings_of(options, job, 1).size(), 2U);
   EXPECT_EQ(savings_of(PlanOptions{}, job).size(), 1U);
 }
 

@@ -318,6 +318,7 @@ void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report) {
     const bool uneven = experiment.trials.starts_with("het");
     Job& job = experiment.job;
     job.framework = Framework::kMegatron;
+    job.fused_attention = false;  // which Megatron-LM had not yet
     job.overlap_gradients = false;
     job.blocking_sends = true;
     auto profile = std::make_shared<Profile>();

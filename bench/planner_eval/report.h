@@ -49,6 +49,7 @@ struct EvaluationOptions {
   double annealing_seconds = 5;  ///< time for Pipette's annealing
   int trials = 200;              ///< random clusters; a quarter as many small ones
   unsigned seed = 1;             ///< seed of the random clusters
+  int rows = 2048;               ///< per step of what is planned for two halls
   int most_ranks = 1024;         ///< largest cluster whose planning is timed
   bool details = false;          ///< every run of the measurements, not only sums
 };

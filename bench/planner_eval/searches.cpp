@@ -169,11 +169,11 @@ void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report) 
     if (2 * hosts * 8 > options.most_ranks) continue;
     Job gpt3;
     gpt3.model = resolve_model("gpt3-175b");
-    gpt3.global_batch = 2048;
+    gpt3.global_batch = options.rows;
     gpt3.tensor = 0;
     gpt3.compute = library_constants("megatron");
-    measure(fmt::format("{} GPUs in two halls that share 400 Gbit/s", 2 * hosts * 8), two_halls(hosts), gpt3,
-            60, "auto");
+    measure(fmt::format("{} GPUs in two halls that share 400 Gbit/s, {} rows", 2 * hosts * 8, options.rows),
+            two_halls(hosts), gpt3, 60, "auto");
   }
   report.note("Searched is what `tombolo plan --framework megatron` leaves open.");
 }

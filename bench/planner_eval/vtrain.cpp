@@ -37,6 +37,7 @@ GridRun vtrain_run(const std::map<std::string, std::string>& row,
                    const std::map<int, topology::ClusterFile>& clusters) {
   Job job;
   job.framework = Framework::kMegatron;
+  job.fused_attention = false;  // as the record says
   job.compute = compute;
   job.model.layers = number_in(row, "# layers");
   job.model.hidden = number_in(row, "hidden size");

@@ -60,32 +60,21 @@ std::vector<std::vector<int>> peers_of(const Plan& plan, const std::vector<int>&
   return peers;
 }
 
-/// The slowest link of the ring of peers, for one of the ranks that share a layer, all of which send at once.
-CollectiveLink context_link(const Plan& plan, const ClusterView& view,
-                            const std::vector<std::vector<int>>& peers, const ComputeProfile& profile) {
-  CollectiveLink link{static_cast<int>(peers.size())};
-  const NicUse nics = traits(plan.job.framework).nics;
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    const std::vector<int>&here = peers[i], &there = peers[(i + 1) % peers.size()];
-    const int from = view.host_index(plan.ranks[at(here.front())].host),
-              to = view.host_index(plan.ranks[at(there.front())].host);
-    const int sharers = static_cast<int>(here.size());
-    const Path& path = view.path(from, to);
-    const double rate =
-        path.inside_host ? path.bytes_per_second * profile.inside_share
-                         : view.together(from, to, sharers, sharers, nics) * profile.network_share / sharers;
-    if (rate > 0) link.seconds_per_byte = std::max(link.seconds_per_byte, 1 / rate);
-    link.hop_seconds = std::max(
-        link.hop_seconds,
-        path.latency_seconds + (path.inside_host ? profile.hop_seconds : profile.network_hop_seconds));
-  }
+/// The slowest link of a ring of peers on one host, for one of the ranks that share a layer.
+CollectiveLink inside_link(const ClusterView& view, int host, std::size_t peers,
+                           const ComputeProfile& profile) {
+  CollectiveLink link{static_cast<int>(peers)};
+  const Path& path = view.path(host, host);
+  if (const double rate = path.bytes_per_second * profile.inside_share; rate > 0)
+    link.seconds_per_byte = 1 / rate;
+  link.hop_seconds = path.latency_seconds + profile.hop_seconds;
   return link;
 }
 
-/// The slots of the replicas that divide experts.
-std::vector<ExpertMember> members_of(const Plan& plan, const ClusterView& view,
-                                     const std::vector<std::vector<int>>& peers) {
-  std::vector<ExpertMember> members;
+/// The slots of peers.
+std::vector<SlotMember> members_of(const Plan& plan, const ClusterView& view,
+                                   const std::vector<std::vector<int>>& peers) {
+  std::vector<SlotMember> members;
   for (const std::vector<int>& ranks : peers)
     members.push_back(
         {ranks.front(), view.host_index(plan.ranks[at(ranks.front())].host), static_cast<int>(ranks.size())});
@@ -285,24 +274,31 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     return costs;
   }
   const bool last = first.stage + 1 == slots;
-  const std::vector<ExpertMember> members = members_of(plan, view, sharing);
+  const std::vector<SlotMember> members = members_of(plan, view, sharing),
+                                dividers = members_of(plan, view, peers);
   PassSeconds mixture;
   for (const RankDevice& one : devices) {
     const ComputeProfile& profile = kernels_on(job, *one.device);
     LayerGroup group{static_cast<int>(ranks.size())};
     if (profile.floor_per_pipelined_rank > 0 && group.tensor > 1)
       group.in_pipeline_over_hosts = pipeline_over_hosts(plan, first);
-    group.context = context_link(plan, view, peers, profile);
+    ContextRounds rounds = context_rounds(job, view, profile, dividers, rows,
+                                          core_seconds(job, profile, one.speeds, group.tensor, rows));
+    if (!dividers.empty() && !rounds.crosses())
+      group.context = inside_link(view, dividers.front().host, dividers.size(), profile);
     const TensorReduce reduce = tensor_reduce(
         plan, view, ranks, model.boundary_bytes() * rows / job.context_parallel, profile, group);
-    ExpertExchange exchange = expert_exchange(job, view, profile, members, rows);
+    SlotExchange exchange = expert_exchange(job, view, profile, members, rows);
     if (!exchange.crosses()) group.expert_exchange = exchange.inside_seconds + exchange.wait_seconds;
     costs.expert_exchange_seconds = std::max(costs.expert_exchange_seconds, group.expert_exchange);
     if (exchange.inside_seconds + exchange.wait_seconds >=
         costs.expert_exchange.inside_seconds + costs.expert_exchange.wait_seconds)
       costs.expert_exchange = std::move(exchange);
     const PassSeconds layer = layer_seconds(job, profile, one.speeds, group, rows, reduce);
-    if (layer.both() >= costs.layer.both()) costs.layer = layer;
+    if (layer.both() >= costs.layer.both()) {
+      costs.layer = layer;
+      if (rounds.crosses()) costs.context = std::move(rounds);
+    }
     if (model.experts > 0) {
       const PassSeconds with_experts =
           layer_seconds(job, profile, one.speeds, group, rows, reduce, Mlp::kMixture);

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "planner/cost/context_rounds.h"
 #include "planner/cost/expert_exchange.h"
 #include "planner/cost/layer_seconds.h"
 #include "planner/plan/cluster_view.h"
@@ -22,9 +23,13 @@ struct SlotCosts {
   double optimizer = 0;  ///< once per step; 0 where neither the memory's speed nor a profile is known
   /// One all-to-all with the replicas that divide its experts. Where it crosses between hosts it is not in
   /// the times of the layers, since it depends on what else is sent then.
-  ExpertExchange expert_exchange;
+  SlotExchange expert_exchange;
   /// Its seconds, where they are in the times of the layers; else 0.
   double expert_exchange_seconds = 0;
+
+  /// What the replicas that divide its rows' tokens exchange where they are on several hosts, beside all else
+  /// that is sent then; empty where they are on one, whose exchange is in the times of the layers.
+  ContextRounds context;
 
   /// ComputeProfile::crowded_seconds, of the slowest of the devices.
   double crowded = 0;
@@ -46,9 +51,9 @@ const ComputeProfile& kernels_on(const Job& job, const topology::Device& device)
 ///    gradient; attention's core (4 S^2 times its width) has no weights, so both of its products are for the
 ///    gradient of its input. In each layer, tensor-parallel ranks add up activations twice in each direction
 ///    (or scatter and gather them, which sends as much), by a ring over the slowest of their links. Replicas
-///    that divide rows' tokens exchange what attention needs over the slowest link of their ring, and are as
-///    fast as the slowest; in a part of a plan that lacks them no exchange is counted, so that its costs are
-///    a bound. The same holds for replicas that divide experts.
+///    that divide rows' tokens are as fast as the slowest, and exchange what attention needs over the slowest
+///    link of their ring, or on several hosts as `context` says; in a part of a plan that lacks them no
+///    exchange is counted, so that its costs are a bound. The same holds for replicas that divide experts.
 /// Throws kInvalidUsage where a device's speed is unknown.
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
 

@@ -27,21 +27,21 @@ TEST(ExpertExchange, SendsEveryOtherItsPartOfTheTokensOfATokensExperts) {
   EXPECT_FALSE(expert_exchange(job, view, {}, {{0, 0, 1}}, 3).crosses());
   EXPECT_EQ(seconds_alone(expert_exchange(job, view, {}, {{0, 0, 1}}, 3), view, NicUse::kNearest), 0);
 
-  const ExpertExchange inside = expert_exchange(job, view, {}, {{0, 0, 2}, {2, 0, 2}}, 3);
+  const SlotExchange inside = expert_exchange(job, view, {}, {{0, 0, 2}, {2, 0, 2}}, 3);
   EXPECT_FALSE(inside.crosses());
   EXPECT_DOUBLE_EQ(inside.inside_seconds, all / 2 / 2 / 1e7) << "two ranks send half of a half each";
   EXPECT_DOUBLE_EQ(inside.wait_seconds, 1e-4);
 
   // Three on one host and one on another: one in four of each member's tokens go to each other.
-  const ExpertExchange crossing =
+  const SlotExchange crossing =
       expert_exchange(job, view, {}, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}, {4, 1, 1}}, 3);
   ASSERT_EQ(crossing.crossings.size(), 2u);
-  for (const ExpertExchange::Crossing& one : crossing.crossings) EXPECT_DOUBLE_EQ(one.bytes, 3 * all / 4);
+  for (const SlotExchange::Crossing& one : crossing.crossings) EXPECT_DOUBLE_EQ(one.bytes, 3 * all / 4);
   EXPECT_DOUBLE_EQ(crossing.inside_seconds, 2 * all / 4 / 1e7);
   EXPECT_DOUBLE_EQ(crossing.wait_seconds, 1e-3);
   EXPECT_DOUBLE_EQ(seconds_alone(crossing, view, NicUse::kFirst), 3 * all / 4 / 1e6 + 1e-3);
   // On three hosts the NIC of each sends to two others.
-  const ExpertExchange wide = expert_exchange(job, view, {}, {{0, 0, 1}, {4, 1, 1}, {8, 2, 1}}, 3);
+  const SlotExchange wide = expert_exchange(job, view, {}, {{0, 0, 1}, {4, 1, 1}, {8, 2, 1}}, 3);
   EXPECT_EQ(wide.crossings.size(), 6u);
   EXPECT_DOUBLE_EQ(seconds_alone(wide, view, NicUse::kFirst), 2 * all / 3 / 1e6 + 1e-3);
   // The one that gets most is waited for.

@@ -86,17 +86,43 @@ ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double r
   return {shown(bytes + hop, forward_core), shown(2 * (bytes + hop), backward_core) + bytes + hop};
 }
 
+namespace {
+
+/// Whether attention skips what is masked and its weights never go to memory: as the software was measured,
+/// and unless the job says otherwise.
+bool fused(const Job& job, const ComputeProfile& profile) {
+  return profile.fused_attention && job.fused_attention;
+}
+
+/// The share that attention's core reaches of the speed of products: as was measured, and where a software
+/// that was measured with a fused one has none, all of it, for its two products are a layer's like others;
+/// the megatron-deepspeed-2022 record of the library was measured so.
+double attention_share(const Job& job, const ComputeProfile& profile) {
+  return fused(job, profile) == profile.fused_attention ? profile.attention : 1;
+}
+
+}  // namespace
+
+CoreSeconds core_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                         int tensor, double rows) {
+  const double flops = job.model.attention_core_flops() * rows / job.context_parallel / tensor;
+  const bool skips = fused(job, profile);
+  const double forward = flops * (skips ? 0.5 : 1) /
+                         (profile.products * speeds.flops_per_second * attention_share(job, profile));
+  return {forward, (skips ? 2.5 : 2) * forward};
+}
+
 PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
                           const LayerGroup& group, double all_rows, const TensorReduce& reduce, Mlp mlp) {
   const Model& model = job.model;
   const bool mixture = mlp == Mlp::kMixture;
   const double rows = all_rows / job.context_parallel;
-  const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
+  const double ranks = group.tensor;
   const double all_flops = model.layer_forward_flops(mlp) * rows / ranks,
                core_flops = model.attention_core_flops() * rows / ranks,
                expert_flops = mixture ? model.experts_forward_flops() * rows / ranks : 0;
-  const double product_speed =
-      is_fp8(job.multiplies_in()) ? profile.products * speeds.fp8_flops_per_second : speed;
+  const double product_speed = profile.products * (is_fp8(job.multiplies_in()) ? speeds.fp8_flops_per_second
+                                                                               : speeds.flops_per_second);
   // Where the sequence is not divided every rank compresses all tokens.
   const double compressed_by_all =
       job.sequence_parallel ? 0
@@ -111,9 +137,9 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const double routed =
       mixture ? over(routed_bytes(job, rows, group.tensor), speeds.memory_bytes_per_second) : 0;
   const Fp8Conversions converted = fp8_conversions(job, group.tensor, rows, mlp);
-  const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
+  const auto [core, backward_core] = core_seconds(job, profile, speeds, group.tensor, all_rows);
   const KeptBytes kept =
-      profile.traffic > 0 ? kept_bytes(job, profile.fused_attention, group.tensor, rows, mlp) : KeptBytes{};
+      profile.traffic > 0 ? kept_bytes(job, fused(job, profile), group.tensor, rows, mlp) : KeptBytes{};
   const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
   const double memory = over(profile.traffic * kept.but_pairs, speeds.memory_bytes_per_second) + pairs;
   const double moved = reductions_of(job, mlp) * reduce.transfer;
@@ -123,7 +149,6 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
   const auto left_over = [&](double product_seconds) {
     return std::max(0.0, exchanged - product_seconds) + std::min(exchanged, product_seconds) / ranks;
   };
-  const double backward_core = (profile.fused_attention ? 2.5 : 2) * core;
   const ContextSeconds context = context_seconds(job, group, all_rows, core, backward_core);
   const double waited = job.overlap_tensor ? 0 : 2 * reduce.waiting;
   const double reduced = job.overlap_tensor ? left_over(products) : moved;
@@ -133,9 +158,9 @@ PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const D
 
   // What the bundled trainer's attention on a GPU, and any fused one, computes again in any case is in its
   // backward pass already.
-  const bool fused = profile.fused_attention || job.on_cuda();
+  const bool never_kept = fused(job, profile) || job.on_cuda();
   double again = 0, waited_again = 0;
-  if (job.recompute == Recompute::kSelective && !fused) again = core + pairs;
+  if (job.recompute == Recompute::kSelective && !never_kept) again = core + pairs;
   if (job.recompute == Recompute::kFull) {
     again = forward;
     waited_again = waited + context.forward;

@@ -37,7 +37,9 @@ struct LayerGroup {
   int tensor = 1;                       ///< ranks
   int hosts = 1;                        ///< on so many hosts
   bool in_pipeline_over_hosts = false;  ///< the pipeline has several stages and leaves the host
-  CollectiveLink context = {};  ///< among the replicas that divide a row's tokens, of one rank of each
+  /// Among the replicas that divide a row's tokens, of one rank of each; none where a pass is simulated with
+  /// what they exchange.
+  CollectiveLink context = {};
   /// Seconds of one all-to-all among the replicas that divide experts (expert_exchange.h), of which
   /// expert_exchanges() come to a pass; 0 where a pass is simulated with them.
   double expert_exchange = 0;
@@ -67,6 +69,14 @@ struct ContextSeconds {
 };
 ContextSeconds context_seconds(const Job& job, const LayerGroup& group, double rows, double forward_core,
                                double backward_core);
+
+/// The seconds of attention's core for `rows` rows on one of `tensor` ranks, of which replicas that divide
+/// rows' tokens each compute their part; what is computed again in any case is in the backward pass.
+struct CoreSeconds {
+  double forward = 0, backward = 0;
+};
+CoreSeconds core_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                         int tensor, double rows);
 
 /// The seconds of one layer for `rows` rows on each of the group's ranks. With
 ///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s, or

@@ -215,6 +215,23 @@ TEST(LayerSeconds, InFp8AreFasterProductsAndWhatConvertsTheirOperands) {
   EXPECT_NEAR(fp8_conversions(job, 4, 3).forward, 4 * tokens * (3 * h + f) / t, 1);
 }
 
+TEST(LayerSeconds, OfAttentionThatIsNotFusedComputeWhatIsMaskedAndMoveItsWeights) {
+  Job job = gpt(4096, 32, 8192);
+  ComputeProfile profile = unfused();
+  const PassSeconds measured_so = layer_seconds(job, profile, kSpeeds, {2}, 1, {});
+  profile.fused_attention = true;
+  const PassSeconds with = layer_seconds(job, profile, kSpeeds, {2}, 1, {});
+  profile.attention = 0.5;  // of a fused core
+  job.fused_attention = false;
+  const PassSeconds without = layer_seconds(job, profile, kSpeeds, {2}, 1, {});
+  EXPECT_DOUBLE_EQ(without.forward, measured_so.forward);
+  EXPECT_DOUBLE_EQ(without.backward(), measured_so.backward());
+  const double core = 4 * 8192.0 * 8192 * 4096 / 2 / (0.8 * 3e14);
+  EXPECT_GT(without.forward - with.forward, core / 2) << "and the weights go through memory";
+  job.recompute = Recompute::kSelective;
+  EXPECT_GT(layer_seconds(job, profile, kSpeeds, {2}, 1, {}).backward(), without.backward() + core * 0.999);
+}
+
 TEST(LayerSeconds, OfDividedRowsAreThePartsAndWhatTheExchangeShows) {
   Job job = gpt(4096, 32, 8192);
   job.model.kv_heads = 8;

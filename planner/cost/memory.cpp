@@ -113,9 +113,8 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor, Mlp mlp) {
   const double whole = 2 * b * h + b * compressed + products_in + 2 * mask * h + scores;
   const double divided = b * (1.0 * model.query_width() + model.keys_values_width()) + core_out +
                          attention_out + inner_in + inner_out;
-  // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head. Replicas that
-  // divide rows' tokens have fused attention, which keeps none of it.
-  const double core = job.recompute == Recompute::kSelective || job.context_parallel > 1
+  // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head.
+  const double core = job.recompute == Recompute::kSelective || !job.has_attention_weights()
                           ? 0
                           : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
   const double until_backward = whole / sequence + copies + (divided + core) / t;
@@ -331,13 +330,16 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     if (slot + 1 == slots)
       memory.buffers += static_cast<std::uint64_t>(logit * static_cast<double>(sizes.logits / tensor));
     if (held != nullptr) memory.buffers += static_cast<std::uint64_t>(held->bytes);
-    // One layer at a time is computed again in full.
+    // One layer at a time is computed again in full, or the weights of its attention.
     if (job.recompute != Recompute::kNone) {
-      Job kept = job;
-      kept.recompute = job.recompute == Recompute::kFull ? Recompute::kSelective : Recompute::kNone;
+      Job whole = job;
+      whole.recompute = Recompute::kNone;
       const auto again = [&](Mlp mlp) {
-        return layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor), mlp)
-            .until_backward;
+        const auto held_of = [&](const Job& one) {
+          return layer_activation_bytes(one, pipeline.micro_batch, static_cast<int>(tensor), mlp)
+              .until_backward;
+        };
+        return held_of(whole) - (job.recompute == Recompute::kSelective ? held_of(job) : 0);
       };
       memory.buffers += model.experts == 0 ? again(Mlp::kDense)
                         : model.mixed()    ? std::max(again(Mlp::kDense), again(Mlp::kMixture))

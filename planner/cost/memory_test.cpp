@@ -173,6 +173,7 @@ Job megatron_job() {
 
 TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
   Job job = megatron_job();
+  job.fused_attention = false;
   const double sbh = 2048.0 * 4 * 6144, core = 5.0 * 64 * 2048 / 6144;
   const auto layer = [&] {
     return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
@@ -188,6 +189,29 @@ TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
   job.recompute = Recompute::kNone;
   job.tensor = 1;
   EXPECT_NEAR(layer(), sbh * (34 + core), 1);
+}
+
+TEST(Memory, OfAttentionThatIsNotFusedHoldsItsWeights) {
+  Job job = megatron_job();
+  job.sequence_parallel = true;
+  const double sbh = 2048.0 * 4 * 6144, core = 5.0 * 64 * 2048 / 6144;
+  const auto layer = [&] {
+    return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
+  };
+  const auto buffers = [&] { return static_cast<double>(memory_of(job, 0).buffers); };
+  EXPECT_NEAR(layer(), sbh / 8 * 34, 1);
+  const double plain = buffers();
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(buffers() - plain, sbh / 8 * 34, 1) << "of the layer that is computed again";
+  job.recompute = Recompute::kSelective;
+  EXPECT_EQ(buffers(), plain) << "there are no weights to compute again";
+  job.fused_attention = false;
+  EXPECT_NEAR(layer(), sbh / 8 * 34, 1);
+  EXPECT_NEAR(buffers() - plain, sbh / 8 * core, 1) << "of one layer at a time";
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(buffers() - plain, sbh / 8 * (34 + core), 1);
+  job.recompute = Recompute::kNone;
+  EXPECT_NEAR(layer(), sbh / 8 * (34 + core), 1);
 }
 
 TEST(Memory, InFp8KeepsOperandsInOneByteAndTwoCopiesOfEveryMatrix) {

@@ -56,6 +56,15 @@ TEST(EmitMegatron, WritesUnevenLayersAsALayout) {
   EXPECT_MENTIONS(text, "cannot express this split");
 }
 
+TEST(EmitMegatron, LeavesAttentionUnfusedOnlyWhereThePlanDoes) {
+  const auto cluster = clusters_of(1);
+  Plan plan = simple_plan(small_model(8), {"a0", "a1", "b0", "b1"}, 4, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  EXPECT_SILENT_ON(emit(plan, cluster), "--attention-backend");
+  plan.job.fused_attention = false;
+  EXPECT_MENTIONS(emit(plan, cluster), "--attention-backend unfused");
+}
+
 TEST(EmitMegatron, PutsReplicasOutermostWhereAHostHoldsAWholePipeline) {
   // Replica 0 on a0, replica 1 on b0, each with both stages.
   Plan plan = simple_plan(small_model(8), {"a0", "b0", "a0", "b0"}, 2, 2, 4);

@@ -77,6 +77,8 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
     plan.job.recompute = Recompute::kFull;
     plan.job.model.head_width = 32;
   });
+  if (traits(framework).unfused_attention)
+    add(llama(8), [](Plan& plan) { plan.job.fused_attention = false; });
   add(llama(9), [](Plan& plan) { plan.pipelines = equal_pipelines(plan.job, {{0, 5, 2}, {5, 4, 2}}); });
   add(llama(8), [](Plan& plan) {
     plan.job.schedule = Schedule::kInterleaved;

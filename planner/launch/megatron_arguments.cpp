@@ -151,6 +151,8 @@ FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterF
   add_stages(words, plan);
   if (numbering == Numbering::kReplicasOutermost) words.add("--use-tp-pp-dp-mapping");
   if (job.sequence_parallel) words.add("--sequence-parallel");
+  // By default Megatron takes a fused kernel where there is one.
+  if (!job.fused_attention) words.add("--attention-backend unfused");
   if (job.overlap_tensor) words.add("--tp-comm-overlap");
   if (job.recompute == Recompute::kSelective) words.add("--recompute-activations");
   if (job.recompute == Recompute::kFull)

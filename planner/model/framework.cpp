@@ -63,6 +63,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .context_all_to_all = true,
           .latent_attention = latent_attention,
           .experts_divide_sequence = true,
+          .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
           .parameter_gather_overlap = true};
 }
@@ -83,6 +84,7 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .staged_shardings = kFirstSharding,
     .tensor_parallel = true,
     .latent_attention = true,
+    .unfused_attention = true,
     .blocking_sends = true,
     .boundary = BoundaryTransfer::kPartitionedGathered,
     .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
@@ -127,6 +129,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .expert_parallel = true,
                                      .context_all_to_all = true,
                                      .latent_attention = true,
+                                     .unfused_attention = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
 

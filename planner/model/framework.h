@@ -74,6 +74,7 @@ struct FrameworkTraits {
   bool latent_attention = false;          ///< its arguments say the shape, or its programs bring it
   bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
+  bool unfused_attention = false;         ///< an argument, or the program, can leave attention unfused
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
   bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile

@@ -36,7 +36,7 @@ std::vector<Saving> savings_of(const Job& job) {
   std::vector<Saving> all;
   const FrameworkTraits& can = traits(job.framework);
   for (const Recompute recompute : can.recomputations) {
-    if (recompute == Recompute::kSelective && job.on_cuda()) continue;
+    if (recompute == Recompute::kSelective && !job.has_attention_weights()) continue;
     for (const Sharding sharding : job.pipeline > 1 ? can.staged_shardings : can.shardings)
       all.push_back({recompute, sharding, job.expert_parallel});
   }
@@ -134,6 +134,11 @@ void Job::check() const {
          "without "
          "the profile",
          context_parallel);
+  if (context_parallel > 1 && !fused_attention)
+    fail(Cause::kUnsupported,
+         "job: {} replicas are to divide rows' tokens with attention that is not fused, which frameworks do "
+         "not; leave one of both out",
+         context_parallel);
   if (expert_parallel != 1 && model.experts == 0)
     fail(Cause::kInvalidUsage,
          "job: {} replicas are to divide the experts of a layer, and the model has none; leave "
@@ -171,6 +176,7 @@ void Job::check() const {
   if (model.experts > 0) lacks("mixtures of experts");
   if (model.latent()) lacks("latent attention");
   if (blocking_sends) lacks("blocking sends");
+  if (!fused_attention) lacks("switch for fused attention: its device decides");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",
          model.bytes_per_value);

@@ -64,6 +64,10 @@ struct Job {
   int expert_parallel = 1;
   /// In what matrices are multiplied; absent: bf16 where values have 2 bytes, else fp32.
   std::optional<Precision> precision = {};
+  /// Whether attention's kernel keeps the weights of a block of tokens at a time, as FlashAttention does
+  /// (arXiv 2205.14135). Else they go through memory, and are kept for the backward pass unless it computes
+  /// them again. Of frameworks other than the bundled trainer, whose own attention is what its device has.
+  bool fused_attention = true;
   bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
   bool overlap_parameters = false;  ///< what a sharded optimizer updated is gathered beside the forward pass
   bool overlap_gradients = true;    ///< gradients are reduced while the backward pass goes on
@@ -96,6 +100,10 @@ struct Job {
   }
   /// Whether the bundled trainer computes on GPUs.
   bool on_cuda() const noexcept { return framework == Framework::kTombolo && device == TrainerDevice::kCuda; }
+  /// Whether the weights of attention, heads x S values per token, are anywhere in memory.
+  bool has_attention_weights() const noexcept {
+    return framework == Framework::kTombolo ? device == TrainerDevice::kCpu : !fused_attention;
+  }
   /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer on a
   /// CPU, fp32 on a GPU; the other frameworks accumulate in fp32 unless they are told not to.
   int gradient_bytes() const noexcept {
@@ -145,8 +153,8 @@ struct Job {
 /// Everything that the job's framework can do on its device to save memory, with the job's number of stages
 /// where that is fixed, ordered by cost, with its experts divided as the job says. Sharding comes before
 /// computing again: that of the optimizer's state only sends in two parts what is sent in any case, and what
-/// the others send more goes beside the passes. The bundled trainer's attention on a GPU never keeps its
-/// weights, so that there is nothing to recompute selectively.
+/// the others send more goes beside the passes. Where attention has no weights in memory there is nothing to
+/// recompute selectively.
 std::vector<Saving> savings_of(const Job& job);
 
 }  // namespace tombolo::planner

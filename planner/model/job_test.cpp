@@ -20,17 +20,31 @@ Job job_to_check() {
 
 TEST(Job, WhatSavesMemoryComesInTheOrderOfItsCost) {
   Job job = job_to_check();
+  job.fused_attention = false;
   const std::vector<Saving> all = savings_of(job);
   ASSERT_EQ(all.size(), 6u);
   EXPECT_EQ(all[0], Saving{});
   EXPECT_EQ(all[1], (Saving{Recompute::kNone, Sharding::kOptimizer}))
       << "sharding sends no more, and comes before recomputing";
   EXPECT_EQ(all[5], (Saving{Recompute::kFull, Sharding::kOptimizer}));
+  job.fused_attention = true;
+  EXPECT_EQ(savings_of(job).size(), 4u) << "there are no weights of attention to recompute";
   job.framework = Framework::kTombolo;
   EXPECT_EQ(savings_of(job), (std::vector<Saving>{{}, {Recompute::kSelective}, {Recompute::kFull}}));
   job.device = TrainerDevice::kCuda;
   EXPECT_EQ(savings_of(job), (std::vector<Saving>{{}, {Recompute::kFull}}))
       << "its attention keeps nothing that could be recomputed selectively";
+}
+
+TEST(Job, RefusesUnfusedAttentionWhereNobodyHasIt) {
+  Job job = job_to_check();
+  job.fused_attention = false;
+  EXPECT_NO_THROW(job.check());
+  job.context_parallel = 2;
+  EXPECT_THROW(job.check(), Error) << "with rows' tokens divided";
+  job.context_parallel = 1;
+  job.framework = Framework::kTombolo;
+  EXPECT_THROW(job.check(), Error) << "of the bundled trainer, whose device decides";
 }
 
 TEST(Job, NamesComeBack) {

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-constexpr std::array<std::pair<Schedule, std::string_view>, 4> kNames{{
+constexpr std::array<std::pair<Schedule, std::string_view>, 4> kScheduleNames{{
     {Schedule::kGPipe, "gpipe"},
     {Schedule::kOneForwardOneBackward, "1f1b"},
     {Schedule::kInterleaved, "interleaved"},
@@ -77,13 +77,13 @@ void check_stage(int stage, int stages, int micro_batches) {
 }  // namespace
 
 std::string_view schedule_name(Schedule schedule) noexcept {
-  for (const auto& [one, name] : kNames)
+  for (const auto& [one, name] : kScheduleNames)
     if (one == schedule) return name;
   return "?";
 }
 
 std::optional<Schedule> schedule_from_name(std::string_view name) noexcept {
-  for (const auto& [one, its_name] : kNames)
+  for (const auto& [one, its_name] : kScheduleNames)
     if (its_name == name) return one;
   return std::nullopt;
 }

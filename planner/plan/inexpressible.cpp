@@ -86,6 +86,7 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("expert parallelism among replicas that do not share gradients");
   if (can.experts_divide_sequence && job.expert_parallel > 1 && job.multiplies_in() == Precision::kFp16)
     lacks("expert parallelism in fp16");
+  if (!can.unfused_attention && !job.fused_attention) lacks("argument that leaves attention unfused");
   if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
   if (!can.parameter_gather_overlap && job.overlap_parameters)
     lacks("gathering of parameters beside the forward pass");

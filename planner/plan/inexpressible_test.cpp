@@ -109,6 +109,17 @@ TEST(Inexpressible, NamesAnExchangeOfContexts) {
   EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{"DeepSpeed has no context parallelism"});
 }
 
+TEST(Inexpressible, NamesWhoseAttentionIsAlwaysFused) {
+  Plan plan = two_by_two();
+  plan.job.fused_attention = false;
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed), Sentences{}) << "its programs bring their own";
+  for (const auto& [framework, name] :
+       {std::pair(Framework::kTorchTitan, "torchtitan"), std::pair(Framework::kNeMo, "NeMo")})
+    EXPECT_EQ(inexpressible(plan, framework),
+              Sentences{std::string(name) + " has no argument that leaves attention unfused"});
+}
+
 TEST(Inexpressible, NamesWhoCannotDivideExperts) {
   Plan plan = simple_plan(testing::mixture_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
   plan.job.expert_parallel = 2;

@@ -44,6 +44,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "context_exchange",
            "expert_parallel",
            "precision",
+           "fused_attention",
            "overlap_tensor",
            "overlap_parameters",
            "overlap_gradients",
@@ -76,6 +77,7 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("expert_parallel")) job.expert_parallel = whole(*field, 1);
   if (const auto field = at.optional("precision"))
     job.precision = named(*field, precision_from_name, "fp32, tf32, fp16, bf16, fp8-hybrid or fp8-e4m3");
+  if (const auto field = at.optional("fused_attention")) job.fused_attention = field->boolean();
   if (const auto field = at.optional("overlap_tensor")) job.overlap_tensor = field->boolean();
   if (const auto field = at.optional("overlap_parameters")) job.overlap_parameters = field->boolean();
   if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();

@@ -26,6 +26,7 @@ Json job_to_json(const Job& job) {
   }
   if (job.expert_parallel != 1) json["expert_parallel"] = job.expert_parallel;
   if (job.precision) json["precision"] = precision_name(*job.precision);
+  if (!job.fused_attention) json["fused_attention"] = false;
   if (job.overlap_tensor) json["overlap_tensor"] = true;
   if (job.overlap_parameters) json["overlap_parameters"] = true;
   if (!job.overlap_gradients) json["overlap_gradients"] = false;

@@ -60,6 +60,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     job.overlap_parameters = coin();
     job.blocking_sends = job.chunks == 1 && coin();
     job.fp32_gradients = coin();
+    job.fused_attention = coin();
     std::vector<Stage> stages(static_cast<std::size_t>(2 * job.chunks), {0, 8 / (2 * job.chunks), 2});
     for (std::size_t i = 1; i < stages.size(); ++i)
       stages[i].first_layer = stages[i - 1].first_layer + stages[i - 1].layers;
@@ -76,6 +77,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     EXPECT_EQ(again.job.overlap_parameters, job.overlap_parameters);
     EXPECT_EQ(again.job.blocking_sends, job.blocking_sends);
     EXPECT_EQ(again.job.fp32_gradients, job.fp32_gradients);
+    EXPECT_EQ(again.job.fused_attention, job.fused_attention);
     EXPECT_EQ(again.ranks[3].tensor, 1);
   }
 }

@@ -71,7 +71,7 @@ double Estimator::expert_seconds(const Shape& shape, std::size_t slot) {
   const auto [known, added] = expert_seconds_.try_emplace(
       {std::move(pools), degree, shape.micro_batch, shape.saving.expert_parallel}, 0.0);
   if (!added) return known->second;
-  std::vector<ExpertMember> members;
+  std::vector<SlotMember> members;
   int replica = 0;
   for (const int number : std::get<0>(known->first)) {
     const Pool& pool = pools_[at(number)];
@@ -79,9 +79,9 @@ double Estimator::expert_seconds(const Shape& shape, std::size_t slot) {
     if (static_cast<int>(members.size()) < shape.saving.expert_parallel) continue;
     const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks.front())];
     const topology::Device& device = context_.view.host(pool.host).devices[at(launcher_slot.device)];
-    for (const ExpertMember& other : members)
+    for (const SlotMember& other : members)
       if (!context_.view.linked(members.front().host, other.host)) return known->second = Scorer::kNever;
-    const ExpertExchange exchange =
+    const SlotExchange exchange =
         expert_exchange(job_, context_.view, kernels_on(job_, device), members, shape.micro_batch);
     known->second = std::max(known->second, seconds_alone(exchange, context_.view, nics_));
     members.clear();

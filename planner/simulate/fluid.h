@@ -35,7 +35,8 @@ class FluidEngine {
   /// `later` starts no sooner than `earlier` ends.
   void order(Activity earlier, Activity later) { edges_.push_back({earlier, later}); }
 
-  /// Runs everything once, or until it is certain to take longer than `limit_seconds`: finish() is then
+  /// Runs everything once, or until it is certain to take longer than `limit_seconds`, since some activity
+  /// that is to start has as much to come after it, even if nothing else used its resources: finish() is then
   /// beyond that, and begins and ends have no meaning. Throws kInternal when the graph has a cycle.
   void run(double limit_seconds = std::numeric_limits<double>::infinity());
 
@@ -49,8 +50,7 @@ class FluidEngine {
   struct Item {
     double remaining = 0, limit = 0, rate = 0, updated = 0, begin = -1, end = -1;
     std::uint32_t first_use = 0, uses = 0;  // in uses_
-    int waiting_for = 0;
-    std::uint32_t version = 0;  // version of its valid entry in the queue
+    std::uint32_t version = 0;              // version of its valid entry in the queue
     bool frozen = false, visited = false;
   };
   struct Pool {
@@ -80,6 +80,8 @@ class FluidEngine {
   Item& item(Activity id) { return activities_[index(id)]; }
   Pool& pool(Resource id) { return resources_[index(id)]; }
   void link_successors();
+  double least_seconds(const Item& item) const;
+  void find_tails();
   void start(Activity id);
   void spend_tokens(Item& started);
   void finish_activity(Activity id);
@@ -94,6 +96,8 @@ class FluidEngine {
   std::vector<Edge> edges_;
   std::vector<int> successor_begin_;
   std::vector<Activity> successors_;
+  std::vector<int> waiting_for_;  // by activity; apart from the others, since most accesses need no more
+  std::vector<double> tails_;     // by activity: the least seconds of it and of all that must come after it
   std::priority_queue<Event> events_;
   std::vector<Activity> ready_;
   std::vector<Resource> dirty_;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+#include <vector>
+
 #include "base/error.h"
 
 namespace tombolo::planner {
@@ -104,7 +107,48 @@ TEST(FluidEngine, StopsWhereItsLimitIsPassed) {
     engine.order(first, second);
     engine.order(second, third);
     engine.run(limit);
-    EXPECT_DOUBLE_EQ(engine.finish(), limit < 15 ? 10 : 15);
+    EXPECT_DOUBLE_EQ(engine.finish(), 15);
+    EXPECT_EQ(engine.end(first) < 0, limit < 15) << "what must come after it is known before it begins";
+  }
+}
+
+/// Activities in random order over few resources, all but one of which are buckets.
+FluidEngine random_activities(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto between = [&](double least, double most) {
+    return std::uniform_real_distribution(least, most)(random);
+  };
+  FluidEngine engine;
+  std::vector<FluidEngine::Resource> resources;
+  for (int i = 0; i < 4; ++i)
+    resources.push_back(engine.add_resource(between(0.2, 2), i == 0 ? 0 : between(0, 3)));
+  std::vector<FluidEngine::Activity> activities;
+  for (int i = 0; i < 40; ++i) {
+    const auto one = static_cast<std::size_t>(random() % 4);
+    std::vector<FluidEngine::Resource> uses;
+    if (random() % 3 > 0) uses = {resources[one], resources[(one + 1) % 4]};
+    activities.push_back(engine.add(between(0, 2), between(0.3, 2), uses));
+    for (int edge = 0; edge < 2 && i > 0; ++edge)
+      engine.order(activities[static_cast<std::size_t>(random() % static_cast<std::uint64_t>(i))],
+                   activities.back());
+  }
+  return engine;
+}
+
+TEST(FluidEngine, ALimitChangesNothingThatEndsBelowIt) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    FluidEngine whole = random_activities(seed);
+    whole.run();
+    for (const double share : {0.3, 0.9, 0.999, 1.0, 1.001, 2.0}) {
+      FluidEngine limited = random_activities(seed);
+      limited.run(share * whole.finish());
+      if (share < 1) {
+        EXPECT_GT(limited.finish(), share * whole.finish()) << "seed " << seed;
+        EXPECT_LE(limited.finish(), whole.finish() * (1 + 1e-9)) << "seed " << seed << ": no more is certain";
+      } else {
+        EXPECT_EQ(limited.finish(), whole.finish()) << "seed " << seed << " " << share;
+      }
+    }
   }
 }
 

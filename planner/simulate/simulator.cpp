@@ -30,6 +30,8 @@ const char* bar_name(Bar::Kind kind) {
       return "all-reduce";
     case Bar::Kind::kExchange:
       return "all-to-all";
+    case Bar::Kind::kRing:
+      return "ring";
     case Bar::Kind::kOptimizer:
       return "optimizer";
   }
@@ -105,7 +107,7 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
 std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan) {
   std::vector<double> busy(plan.ranks.size(), 0.0);
   for (const Span& span : simulation.spans)
-    if (span.name != "send" && span.name != "all-reduce" && span.name != "all-to-all")
+    if (span.name != "send" && span.name != "all-reduce" && span.name != "all-to-all" && span.name != "ring")
       busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
   // Tensor-parallel ranks work in step, and only the first has spans.
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {

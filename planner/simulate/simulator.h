@@ -18,8 +18,8 @@ namespace tombolo::planner {
 /// One bar of the timeline.
 struct Span {
   int rank = 0;      ///< of ranks that share layers (tensor parallelism), the first
-  std::string name;  ///< "forward", "backward", "weight gradients", "all-reduce", "all-to-all", "send",
-                     ///< "optimizer"
+  std::string name;  ///< "forward", "backward", "weight gradients", "all-reduce", "all-to-all", "ring",
+                     ///< "send", "optimizer"
   int micro_batch = -1;
   double begin_seconds = 0, end_seconds = 0;
 };

@@ -1,4 +1,4 @@
-// Puts the graph of a training step together: what each rank computes (step_passes.cpp, step_experts.cpp),
+// Puts the graph of a training step together: what each rank computes (step_passes.cpp, step_in_layers.cpp),
 // what is sent and reduced (step_gradients.cpp, step_sharding.cpp), and all of it (step_graph.cpp).
 #pragma once
 
@@ -48,6 +48,7 @@ struct StepWorker {
   Activity last = FluidEngine::kNone;  ///< the latest in the order in which it computes
   std::vector<ShardedPass> passes;     ///< in order, where replicas exchange something during them
   std::size_t exchanges = 0;  ///< among replicas that divide experts, that it has taken part in so far
+  std::size_t rounds = 0;     ///< the same among replicas that divide rows' tokens
   /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
   /// the operation before it, and `after` the other way.
   std::map<Activity, Activity> before, after;
@@ -89,10 +90,13 @@ class StepBuilder {
   using Append = std::function<Activity(double)>;
   /// The first and the last of the activities of a pass, or of a part of one.
   using Activities = std::pair<Activity, Activity>;
-  /// An exchange of the replicas that divide experts, at one slot.
-  struct GroupExchange {
+  /// An exchange of the replicas that divide experts, or rows' tokens, at one slot.
+  struct ExchangeTurn {
     Activity begin = FluidEngine::kNone, end = FluidEngine::kNone;
   };
+  /// The exchanges of all groups, by number of the group and slot, in the order in which all members come to
+  /// them.
+  using ExchangeTurns = std::map<std::pair<int, int>, std::vector<ExchangeTurn>>;
 
   FluidEngine& engine() { return graph_.engine; }
 
@@ -125,12 +129,16 @@ class StepBuilder {
   };
   Activities append_layers(Worker& worker, const Operation& operation, int from, int to, const Beside& beside,
                            const Append& append);
-  bool crosses_among_experts(const Worker& worker, const Operation& operation) const {
-    return worker.costs.expert_exchange.crosses() && operation.kind != Operation::Kind::kBackwardWeights;
+  /// Whether a pass waits for other hosts in its layers.
+  bool crosses_in_layers(const Worker& worker, const Operation& operation) const {
+    return (worker.costs.expert_exchange.crosses() || worker.costs.context.crosses()) &&
+           operation.kind != Operation::Kind::kBackwardWeights;
   }
   Activities append_with_exchanges(Worker& worker, const Operation& operation, int from, int to,
                                    const Beside& beside, const Append& append);
+  ExchangeTurn add_exchange(const SlotExchange& one, double times, double waits);
   void exchange_among_experts(Worker& worker, const Operation& operation);
+  void exchange_rows(Worker& worker, const Operation& operation, const ContextRound& round, double beside);
   void pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
                 const Activities& activities);
   double sending_seconds(const Worker& from, int chunk, int way) const;
@@ -181,7 +189,7 @@ class StepBuilder {
   std::vector<std::vector<Worker>> workers_;        // by replica and slot
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;
-  std::map<std::pair<int, int>, std::vector<GroupExchange>> expert_groups_;  // by number and slot
+  ExchangeTurns expert_groups_, context_groups_;
   Resource processor_ = FluidEngine::kNone;
   bool crowded_ = false;  ///< some device lacks memory, and it is known how long passes wait for that
   std::map<std::string, int> cluster_numbers_;

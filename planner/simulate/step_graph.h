@@ -14,7 +14,7 @@ namespace tombolo::planner {
 
 /// What a group of activities represents in the timeline and in the sums.
 struct Bar {
-  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kExchange, kOptimizer };
+  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kExchange, kRing, kOptimizer };
   Kind kind = Kind::kForward;
   int rank = 0;  ///< where tensor-parallel ranks share a slot, the first of them, because they work in step
   int micro_batch = -1;

@@ -71,10 +71,10 @@ void StepBuilder::add_compute(Worker& worker) {
 }
 
 /// Appends the layers `from` to `to`, which a backward pass takes in descending order, and what is computed
-/// beside them. Where the replicas that divide experts are on several hosts, each exchange is an activity.
+/// beside them. Where replicas that divide experts or tokens are on several hosts, exchanges are activities.
 auto StepBuilder::append_layers(Worker& worker, const Operation& operation, int from, int to,
                                 const Beside& beside, const Append& append) -> Activities {
-  if (crosses_among_experts(worker, operation))
+  if (crosses_in_layers(worker, operation))
     return append_with_exchanges(worker, operation, from, to, beside, append);
   const Stage layers{std::min(from, to), std::abs(to - from) + 1};
   const double seconds = seconds_of(operation.kind, worker.costs.stage(layers, false, false));
@@ -85,7 +85,7 @@ auto StepBuilder::append_layers(Worker& worker, const Operation& operation, int 
 /// The bar of a pass, or of a part of one, of so many seconds. Exchanges that are activities have theirs.
 void StepBuilder::pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
                            const Activities& activities) {
-  if (crosses_among_experts(worker, operation)) return;
+  if (crosses_in_layers(worker, operation)) return;
   Bar one{bar_kind(operation.kind), worker.rank, operation.micro_batch, activities.first, activities.second};
   if (worker.costs.expert_exchange_seconds > 0 && operation.kind != Operation::Kind::kBackwardWeights &&
       seconds > 0) {
@@ -178,7 +178,7 @@ auto StepBuilder::append_last(Worker& worker, const Operation& operation, const 
   Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
   const double crowded = crowded_seconds(worker, operation);
   if (last_stage || crowded > 0) first = append(crowded + (last_stage ? seconds(worker.costs.head) : 0));
-  if (last_stage && crosses_among_experts(worker, operation))
+  if (last_stage && crosses_in_layers(worker, operation))
     bar(bar_kind(operation.kind), worker, operation.micro_batch, first, first);
   for (int layer = from; layer >= to; --layer) {
     const Beside beside{0, layer == 0 ? seconds(worker.costs.embedding) : 0};

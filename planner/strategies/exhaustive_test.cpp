@@ -115,6 +115,23 @@ TEST(Exhaustive, IsWhatAutoFindsForReplicasThatDivideRows) {
   EXPECT_GT(found, 0);
 }
 
+// The strategies often find the best without it, so that a comparison alone would not miss the search.
+TEST(Exhaustive, OfReplicasThatDivideRowsIsWhatAutoAsks) {
+  const topology::ClusterFile cluster = testing::gpu_cluster({{"a", 1, 2}}, 1e9);
+  Job job;
+  job.model = testing::small_model(4);
+  job.global_batch = 4;
+  job.tensor = 0;
+  job.framework = Framework::kMegatron;
+  job.context_parallel = 2;
+  PlanOptions options;
+  options.strategy = "auto";
+  const Plan plan = make_plan(cluster, job, options);
+  EXPECT_TRUE(std::ranges::any_of(plan.notes, [](const std::string& note) {
+    return note.starts_with("the best of all layouts");
+  })) << plan.notes.front();
+}
+
 TEST(Exhaustive, IsWhatAutoFindsForReplicasThatDivideExperts) {
   std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(18); ++trial) {

@@ -72,7 +72,7 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
       options.tensor > 1 || options.chunks > 1 || (!options.schedule.empty() && options.schedule != "1f1b") ||
       options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
       options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8") ||
-      options.context_parallel > 1 || options.expert_parallel > 1;
+      options.context_parallel > 1 || options.expert_parallel > 1 || options.unfused_attention;
   if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
@@ -184,6 +184,9 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   add_choice(app, "--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
              "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
              "framework can");
+  app.add_flag("--unfused-attention", options.unfused_attention,
+               "Attention without a fused kernel (FlashAttention), whose weights are in memory: megatron and "
+               "deepspeed");
   add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
              "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
              "framework can");
@@ -289,6 +292,7 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
     job.expert_parallel = 1;
   if (const auto exchange = planner::context_exchange_from_name(options.context_exchange))
     job.context_exchange = *exchange;
+  job.fused_attention = !options.unfused_attention;
   set_device(options, cluster, job);
   set_precision(options, cluster, job);
   refuse_foreign_model(job);

@@ -34,7 +34,7 @@ struct PlanOptions {
   std::vector<std::string> what_if;
   std::string running, measured;
   double steps_left = 1000;
-  bool json = false, may_leave_out = false, here = false;
+  bool json = false, may_leave_out = false, here = false, unfused_attention = false;
 };
 
 void add_plan_options(CLI::App& app, PlanOptions& options);

@@ -122,7 +122,7 @@ char letter(const Span& span) {
   if (span.name == "backward") return 'B';
   if (span.name == "optimizer") return 'O';
   if (span.name == "all-reduce") return 'r';
-  if (span.name == "all-to-all") return 'x';
+  if (span.name == "all-to-all" || span.name == "ring") return 'x';
   return 0;
 }
 

@@ -15,7 +15,7 @@ constexpr double kTimelineRow = kTimelineBar + 2 + kTimelineThin + kTimelineGap;
 
 std::string span_class(const std::string& name) {
   if (name == "forward" || name == "backward" || name == "optimizer" || name == "all-reduce" ||
-      name == "all-to-all")
+      name == "all-to-all" || name == "ring")
     return "t-" + name;
   if (name == "weight gradients") return "t-weights";
   return "t-transfer";
