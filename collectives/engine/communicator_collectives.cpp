@@ -285,7 +285,8 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
   // At most a copy, and dividing by one changes nothing.
   for (const Step& step : schedule->steps) {
     if (step.kind != StepKind::kCopy) continue;
-    const std::byte* from = bytes_of(call.send) + step.left.offset;
+    const bool reads_output = step.left.buffer == Buffer::kOutput;  // in place
+    const std::byte* from = bytes_of(reads_output ? call.receive : call.send) + step.left.offset;
     std::byte* to = static_cast<std::byte*>(call.receive) + step.target.offset;
     if (step.premultiplied == Premultiplied::kNone) {
       std::copy_n(from, step.bytes, to);
@@ -313,7 +314,7 @@ CarriedOut Communicator::State::begin(const CollectiveCall& call, const Schedule
 StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
   StartedCollective made{call, check(call)};
   CollectiveCall on_host = call;
-  auto in_use = may_be_on_gpu(call) ? stage(on_host) : nullptr;
+  auto in_use = may_be_on_gpu(call) ? stage(on_host, made.key.in_place) : nullptr;
   made.number = ++operations;
   note_start(made.number, call);
   std::optional<Choice> choice;

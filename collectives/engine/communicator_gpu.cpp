@@ -42,16 +42,24 @@ std::shared_ptr<gpu::Staged> Communicator::State::stage(std::string_view what,
   }
 }
 
-std::shared_ptr<gpu::Staged> Communicator::State::stage(CollectiveCall& call) {
+std::shared_ptr<gpu::Staged> Communicator::State::stage(CollectiveCall& call, bool in_place) {
   const auto buffers = used_buffers(call, options.identity.rank, options.identity.size);
   auto made = stage(collective_name(call.collective), buffers, call.stream);
   if (!made) return nullptr;
+  const CollectiveCall given = call;
   for (const gpu::Buffer& buffer : buffers) {
     if (!gpu::gpu_of(buffer.at)) continue;
     std::byte* const at = made->host(buffer.at);
-    if (buffer.at == call.send) call.send = at;
-    if (buffer.at == call.receive) call.receive = at;
-    if (buffer.name == "residual") call.residual = reinterpret_cast<float*>(at);
+    if (buffer.at == reinterpret_cast<std::byte*>(given.residual))
+      call.residual = reinterpret_cast<float*>(at);
+    if (buffer.at == given.send) call.send = at;
+    if (buffer.at == given.receive) call.receive = at;
+    if (!in_place) continue;
+    // The other one is where it was beside this one, also where nothing of it is used, as without a part.
+    const auto* send = static_cast<const std::byte*>(given.send);
+    auto* receive = static_cast<std::byte*>(given.receive);
+    if (buffer.at == send) call.receive = at + (receive - send);
+    if (buffer.at == receive) call.send = at + (send - receive);
   }
   return made;
 }

@@ -92,7 +92,7 @@ struct Communicator::State {
   /// Begins to stage those buffers of the call that are GPU memory, and replaces them in `call`. Null where
   /// none is. Throws kInvalidUsage where they are on different GPUs or the stream is none of theirs; other
   /// errors end the communicator.
-  std::shared_ptr<gpu::Staged> stage(CollectiveCall& call);
+  std::shared_ptr<gpu::Staged> stage(CollectiveCall& call, bool in_place);
   /// The same of a message.
   std::shared_ptr<gpu::Staged> stage(std::string_view what, const void*& data, std::size_t bytes,
                                      bool sending, void* stream);
