@@ -32,8 +32,8 @@ UNKNOWN = {
 # not listed belongs to the folder that contains it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
-    "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
-    "collectives": ["rendezvous", "data", "schedule", "host", "discovery", "stuck", "engine", "c_api", "testing"],
+    "transport": ["observe", "gpu", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
+    "collectives": ["rendezvous", "data", "gpu", "schedule", "host", "discovery", "stuck", "engine", "c_api", "testing"],
     "net_plugin": ["abi", "gpu", "devices", "tuner", "comms", "profiler", "rma", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],

@@ -186,6 +186,15 @@ tomboloResult_t tomboloCommGrow(tomboloComm_t comm, int nranks, const tomboloUni
   });
 }
 
+tomboloResult_t tomboloCommSetStream(tomboloComm_t comm, void* stream) {
+  const char* const function = __func__;
+  return guarded([&] {
+    const auto member = member_of(comm, function);
+    refuse_in_callback(*member, function);
+    member->stream = stream;
+  });
+}
+
 tomboloResult_t tomboloCommFinalize(tomboloComm_t comm) {
   const char* const function = __func__;
   return guarded([&] {

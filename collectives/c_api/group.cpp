@@ -21,6 +21,7 @@ struct Group {
     void* data;
     std::size_t bytes;
     int peer;
+    void* stream;
   };
   struct Call {
     tomboloComm_t comm;
@@ -67,8 +68,8 @@ void carry_out_group(const std::vector<Group::Message>& messages, const std::vec
     attempt([&] {
       auto member = live(one.comm);
       auto& communicator = *member->communicator;
-      const auto work = one.sending ? communicator.start_send(one.data, one.bytes, one.peer)
-                                    : communicator.start_receive(one.data, one.bytes, one.peer);
+      const auto work = one.sending ? communicator.start_send(one.data, one.bytes, one.peer, one.stream)
+                                    : communicator.start_receive(one.data, one.bytes, one.peer, one.stream);
       works.push_back({std::move(member), work});
     });
   }
@@ -88,7 +89,7 @@ tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataT
                           collectives::CollectiveCall call) noexcept {
   return guarded([&] {
     const auto member = member_of(comm, function);
-    set_type_and_op(call, *member, type, op, function);
+    complete(call, *member, type, op, function);
     if (group.open.empty()) return member->communicator->run(call);
     member->communicator->check(call);
     group.calls.push_back({comm, std::move(call)});
@@ -121,11 +122,11 @@ tomboloResult_t message(const char* function, tomboloComm_t comm, bool sending, 
     auto& communicator = *member->communicator;
     const std::size_t bytes = message_bytes(function, communicator, data, count, type, peer);
     if (!group.open.empty()) {
-      group.messages.push_back({comm, sending, data, bytes, peer});
+      group.messages.push_back({comm, sending, data, bytes, peer, member->stream});
     } else if (sending) {
-      communicator.send(data, bytes, peer);
+      communicator.send(data, bytes, peer, member->stream);
     } else {
-      communicator.receive(data, bytes, peer);
+      communicator.receive(data, bytes, peer, member->stream);
     }
   });
 }

@@ -14,7 +14,7 @@ namespace tombolo::c_api {
 /// the group has recorded.
 void refuse_in_group(const char* function);
 
-/// Fills in type and operator; then makes the call, or inside a group checks and records it.
+/// Fills in type, operator and stream; then makes the call, or inside a group checks and records it.
 tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
                           collectives::CollectiveCall call) noexcept;
 

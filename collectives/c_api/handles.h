@@ -28,6 +28,7 @@ struct Member {
   std::vector<std::shared_ptr<collectives::StoreServer>> servers;
   std::unique_ptr<collectives::Communicator> communicator;
   std::string last_algorithm, explanation;
+  void* stream = nullptr;                     // of CUDA, by tomboloCommSetStream
   std::map<int, PreMultipliedSum> operators;  // by their numbers, which no other communicator's have
 };
 

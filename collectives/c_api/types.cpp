@@ -42,10 +42,11 @@ collectives::DataType type_of(tomboloDataType_t type, const char* function) {
   }
 }
 
-void set_type_and_op(CollectiveCall& call, const Member& member, tomboloDataType_t type, tomboloRedOp_t op,
-                     const char* function) {
+void complete(CollectiveCall& call, const Member& member, tomboloDataType_t type, tomboloRedOp_t op,
+              const char* function) {
   using collectives::ReduceOp;
   call.type = type_of(type, function);
+  call.stream = member.stream;
   switch (const int number = op) {
     case tomboloSum:
       call.op = ReduceOp::kSum;

@@ -9,11 +9,12 @@
 
 namespace tombolo::c_api {
 
-// All throw InvalidArgument, naming `function`, for a number that stands for no type, operator (on that
-// communicator, of that type) or compression.
+// complete() fills in what a call of the C interface says beside buffers and counts: its type and operator,
+// and the communicator's stream. All throw InvalidArgument, naming `function`, for a number that stands for
+// no type, operator (on that communicator, of that type) or compression.
 collectives::DataType type_of(tomboloDataType_t type, const char* function);
-void set_type_and_op(collectives::CollectiveCall& call, const Member& member, tomboloDataType_t type,
-                     tomboloRedOp_t op, const char* function);
+void complete(collectives::CollectiveCall& call, const Member& member, tomboloDataType_t type,
+              tomboloRedOp_t op, const char* function);
 collectives::Compression compression_of(tomboloCompression_t compression, const char* function);
 
 }  // namespace tombolo::c_api

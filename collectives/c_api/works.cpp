@@ -32,7 +32,7 @@ tomboloResult_t start_work(const char* function, tomboloComm_t comm, tomboloWork
 tomboloResult_t start_collective(const char* function, tomboloComm_t comm, tomboloDataType_t type,
                                  tomboloRedOp_t op, collectives::CollectiveCall call, tomboloWork_t* work) {
   return start_work(function, comm, work, [&](const Member& member) {
-    set_type_and_op(call, member, type, op, function);
+    complete(call, member, type, op, function);
     return member.communicator->start(call);
   });
 }
@@ -42,7 +42,7 @@ tomboloResult_t start_made(const char* function, tomboloComm_t comm, tomboloData
                            tomboloRedOp_t op, tomboloWork_t* work, const Make& make) {
   return start_work(function, comm, work, [&](const Member& member) {
     collectives::CollectiveCall call = make(function);
-    set_type_and_op(call, member, type, op, function);
+    complete(call, member, type, op, function);
     return member.communicator->start(call);
   });
 }
@@ -52,8 +52,8 @@ tomboloResult_t start_message(const char* function, tomboloComm_t comm, bool sen
   return start_work(function, comm, work, [&](const Member& member) {
     collectives::Communicator& communicator = *member.communicator;
     const std::size_t bytes = message_bytes(function, communicator, data, count, type, peer);
-    return sending ? communicator.start_send(data, bytes, peer)
-                   : communicator.start_receive(data, bytes, peer);
+    return sending ? communicator.start_send(data, bytes, peer, member.stream)
+                   : communicator.start_receive(data, bytes, peer, member.stream);
   });
 }
 

@@ -37,6 +37,9 @@ struct CollectiveCall {
   /// Of a reduction by kSum: what this rank's contribution is multiplied by before it is added, where there
   /// is one. Each rank has its own, or none.
   std::optional<Factor> factor = std::nullopt;
+  /// Where buffers are GPU memory: a stream of CUDA (CUstream); what is queued there before the call is
+  /// waited for. Null: the default stream.
+  void* stream = nullptr;
 };
 
 }  // namespace tombolo::collectives

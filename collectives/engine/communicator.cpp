@@ -10,55 +10,66 @@
 namespace tombolo::collectives {
 // ---- point to point
 
-void Communicator::send(const void* data, std::size_t bytes, int peer) {
-  wait(start_send(data, bytes, peer));
+void Communicator::send(const void* data, std::size_t bytes, int peer, void* stream) {
+  wait(start_send(data, bytes, peer, stream));
 }
 
-void Communicator::receive(void* data, std::size_t bytes, int peer) {
-  wait(start_receive(data, bytes, peer));
+void Communicator::receive(void* data, std::size_t bytes, int peer, void* stream) {
+  wait(start_receive(data, bytes, peer, stream));
 }
 
-Work Communicator::start_send(const void* data, std::size_t bytes, int peer) {
+Work Communicator::start_send(const void* data, std::size_t bytes, int peer, void* stream) {
   const Call entered(*state_);
-  state_->require_usable();
-  state_->check_peer(peer, "send");
-  if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "send: the buffer is null");
-  const Work work =
-      state_->messages->start(true, static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer);
-  state_->polls_moved = true;
-  state_->poll([] { return false; });  // sends at once what the connection takes
-  return work;
+  return state_->start_message(true, data, bytes, peer, stream);
 }
 
-Work Communicator::start_receive(void* data, std::size_t bytes, int peer) {
+Work Communicator::start_receive(void* data, std::size_t bytes, int peer, void* stream) {
   const Call entered(*state_);
-  state_->require_usable();
-  state_->check_peer(peer, "receive");
-  if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "receive: the buffer is null");
-  const Work work = state_->messages->start(false, static_cast<std::byte*>(data), bytes, peer);
-  state_->polls_moved = true;
-  state_->poll([] { return false; });
+  return state_->start_message(false, data, bytes, peer, stream);
+}
+
+Work Communicator::State::start_message(bool sending, const void* data, std::size_t bytes, int peer,
+                                        void* stream) {
+  const std::string_view what = sending ? "send" : "receive";
+  require_usable();
+  check_peer(peer, what);
+  if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "{}: the buffer is null", what);
+  auto in_use = stage(what, data, bytes, sending, stream);
+  auto* const at = static_cast<std::byte*>(const_cast<void*>(data));
+  const Work work = messages->start(sending, at, bytes, peer, in_use);
+  if (in_use) staged.push_back({in_use, [this, work] { return messages->has_moved(work); }});
+  polls_moved = true;
+  poll([] { return false; });  // sends at once what the connection takes
   return work;
 }
 
 void Communicator::State::wait(Work work) {
   if (work.kind == WorkKind::kCollective) {
     const StartedCollective& one = collectives.at(work).started;
-    if (one.way == StartedCollective::Way::kHostMemory && !done(one)) spin_in_host_memory(one.ticket.number);
+    if (one.by.way == CarriedOut::Way::kHostMemory && !done(one)) spin_in_host_memory(one.by.ticket.number);
     wait_until([&] { return done(one); }, [&] { return describe_wait(one); });
     return redeem(work);
   }
   const auto what = [&] {
     const auto facts = messages->facts(work);
-    return fmt::format("{} of {} {} {}", facts.sending ? "send" : "receive", format_size(facts.bytes),
+    const std::string awaited = facts.staged != nullptr ? facts.staged->describe_wait() : std::string();
+    return fmt::format("{} of {} {} {}{}{}", facts.sending ? "send" : "receive", format_size(facts.bytes),
                        facts.sending ? "to" : "from",
-                       mesh ? mesh->describe(Traffic::kPointToPoint, facts.peer) : "itself");
+                       mesh ? mesh->describe(Traffic::kPointToPoint, facts.peer) : "itself",
+                       awaited.empty() ? "" : ": waiting for ", awaited);
   };
   try {
     wait_until([&] { return messages->done(work); }, what);
   } catch (...) {
     // A rank alone stays usable, but the buffer is its caller's again. With peers every connection is closed.
-    if (!mesh) messages->take_back(work);
+    if (!mesh && phase == Phase::kOpen) {
+      std::erase_if(staged, [of = messages->facts(work).staged](const StagedCall& one) {
+        if (one.staged.get() != of) return false;
+        one.staged->end();
+        return true;
+      });
+      messages->take_back(work);
+    }
     throw;
   }
   redeem(work);
@@ -99,7 +110,8 @@ void Communicator::State::poll(const std::function<bool()>& done) {
   require_usable();
   if (!mesh) {
     messages->progress();
-    return;
+    progress_staged();
+    return check_failures([] { return std::string("progress"); });
   }
   const auto what = [] { return std::string("progress"); };
   turn_or_fail(what);
@@ -149,9 +161,9 @@ Communicator::~Communicator() {
 void Communicator::finalize() {
   const Call entered(*state_);
   state_->require_usable();
-  if (!state_->messages->idle() || state_->collectives.open() > 0) {
+  if (!state_->messages->idle() || !state_->staged.empty() || state_->collectives.open() > 0) {
     fail(Cause::kInvalidUsage, "finalize: rank {} has started {} that were not waited for", rank(),
-         state_->messages->idle() ? "collectives" : "sends or receives");
+         state_->collectives.open() > 0 ? "collectives" : "sends or receives");
   }
   if (state_->mesh) state_->close_with_peers();
   state_->phase = Phase::kFinalized;

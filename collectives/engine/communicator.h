@@ -85,7 +85,8 @@ class Communicator {
   /// that have not come by the deadline; this communicator stays usable then, as it does otherwise.
   std::unique_ptr<Communicator> grow(int larger, const UniqueId* id);
 
-  // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
+  // Counts are elements. Buffers are host memory, or GPU memory (of which CollectiveCall::stream says when it
+  // is ready), must not overlap, and are free again when the call returns.
   // In place is NCCL's: send == receive; for all_gather, and on the root of gather, send == receive + rank()
   // * count elements; for reduce_scatter, and on the root of scatter, receive == send + rank() * count
   // elements. All block until this rank's part is done.
@@ -121,11 +122,11 @@ class Communicator {
   // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
   // are no message at all. Buffers belong to the operation until its Work is redeemed.
   /// These two block until the buffer is free again, and until the message is in it.
-  void send(const void* data, std::size_t bytes, int peer);
-  void receive(void* data, std::size_t bytes, int peer);
+  void send(const void* data, std::size_t bytes, int peer, void* stream = nullptr);
+  void receive(void* data, std::size_t bytes, int peer, void* stream = nullptr);
   /// These two only start the operation.
-  Work start_send(const void* data, std::size_t bytes, int peer);
-  Work start_receive(void* data, std::size_t bytes, int peer);
+  Work start_send(const void* data, std::size_t bytes, int peer, void* stream = nullptr);
+  Work start_receive(void* data, std::size_t bytes, int peer, void* stream = nullptr);
 
   // What was started makes progress inside any call on this communicator, and with Progress::kThread also
   // between calls; otherwise call progress() between pieces of long computations. Every Work must be

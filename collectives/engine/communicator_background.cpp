@@ -30,8 +30,8 @@ bool Communicator::calling_back() const noexcept {
 }
 
 bool Communicator::State::busy() const noexcept {
-  return phase == Phase::kOpen &&
-         (!channels->idle() || (host_calls && !host_calls->idle()) || !messages->idle());
+  return phase == Phase::kOpen && (!channels->idle() || (host_calls && !host_calls->idle()) ||
+                                   !messages->idle() || !staged.empty() || !deferred.empty());
 }
 
 void Communicator::State::call_back(const Error* why) noexcept {

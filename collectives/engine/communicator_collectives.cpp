@@ -262,7 +262,7 @@ void Communicator::State::run_again(const CollectiveCall& call) {
   note_start(number, call);
   if (!host_calls->done(ticket.number) && !spin_in_host_memory(ticket.number)) {
     return wait_for(
-        {call, {call.collective, last->problem, false}, number, StartedCollective::Way::kHostMemory, ticket});
+        {call, {call.collective, last->problem, false}, number, {CarriedOut::Way::kHostMemory, ticket}});
   }
   operations_kept.complete(number);
 }
@@ -285,7 +285,8 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
   // At most a copy, and dividing by one changes nothing.
   for (const Step& step : schedule->steps) {
     if (step.kind != StepKind::kCopy) continue;
-    const std::byte* from = bytes_of(call.send) + step.left.offset;
+    const bool reads_output = step.left.buffer == Buffer::kOutput;  // in place
+    const std::byte* from = bytes_of(reads_output ? call.receive : call.send) + step.left.offset;
     std::byte* to = static_cast<std::byte*>(call.receive) + step.target.offset;
     if (step.premultiplied == Premultiplied::kNone) {
       std::copy_n(from, step.bytes, to);
@@ -295,39 +296,73 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
   }
 }
 
-StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
-  StartedCollective made{call, check(call), ++operations, StartedCollective::Way::kDone, {}};
-  note_start(made.number, call);
-  if (!mesh) {
-    run_alone(call, made.key);
-  } else if (const Choice choice = choose(made.key); choice.through_host_memory()) {
-    made.way = StartedCollective::Way::kHostMemory;
-    made.ticket.number = start_in_host_memory(call, made.key);
+CarriedOut Communicator::State::begin(const CollectiveCall& call, const ScheduleKey& key,
+                                      const std::optional<Choice>& choice, std::size_t channel) {
+  CarriedOut by;
+  if (!choice) {
+    run_alone(call, key);
+  } else if (choice->through_host_memory()) {
+    by.way = CarriedOut::Way::kHostMemory;
+    by.ticket.number = start_in_host_memory(call, key);
   } else {
-    made.way = StartedCollective::Way::kMessages;
-    made.ticket = start_by_messages(call, made.key, choice, channel);
+    by.way = CarriedOut::Way::kMessages;
+    by.ticket = start_by_messages(call, key, *choice, channel);
   }
+  return by;
+}
+
+StartedCollective Communicator::State::start(const CollectiveCall& call, std::size_t channel) {
+  StartedCollective made{call, check(call)};
+  CollectiveCall on_host = call;
+  auto in_use = may_be_on_gpu(call) ? stage(on_host, made.key.in_place) : nullptr;
+  made.number = ++operations;
+  note_start(made.number, call);
+  std::optional<Choice> choice;
+  if (mesh) choice = choose(made.key);
+  if (!in_use && deferred.empty()) {
+    made.by = begin(call, made.key, choice, channel);
+    return made;
+  }
+  made.deferred = std::make_shared<DeferredCollective>(
+      DeferredCollective{std::move(on_host), made.key, std::move(choice), channel, std::move(in_use)});
+  deferred.push_back(made.deferred);
+  if (made.deferred->staged) {
+    staged.push_back(
+        {made.deferred->staged, [this, one = made.deferred] { return one->begun && done(one->by); }});
+  }
+  progress_staged();
   return made;
 }
 
-bool Communicator::State::done(const StartedCollective& started) const {
-  switch (started.way) {
-    case StartedCollective::Way::kHostMemory:
-      return host_calls->done(started.ticket.number);
-    case StartedCollective::Way::kMessages:
-      return channels->done(started.ticket);
-    case StartedCollective::Way::kDone:
+bool Communicator::State::done(const CarriedOut& by) const {
+  switch (by.way) {
+    case CarriedOut::Way::kHostMemory:
+      return host_calls->done(by.ticket.number);
+    case CarriedOut::Way::kMessages:
+      return channels->done(by.ticket);
+    case CarriedOut::Way::kDone:
       break;
   }
   return true;
 }
 
+bool Communicator::State::done(const StartedCollective& started) const {
+  const auto& one = started.deferred;
+  if (!one) return done(started.by);
+  return one->begun && (one->staged ? one->staged->is_done() : done(one->by));
+}
+
 std::string Communicator::State::describe_wait(const StartedCollective& started) const {
   std::string text = describe(started);
-  if (started.way == StartedCollective::Way::kHostMemory)
+  if (started.deferred && started.deferred->staged) {
+    if (const std::string awaited = started.deferred->staged->describe_wait(); !awaited.empty())
+      return text + ": waiting for " + awaited;
+  }
+  const CarriedOut& by = started.carried_out();
+  if (by.way == CarriedOut::Way::kHostMemory)
     return text + fmt::format(": waiting for rank {} on this host", host_collective->awaited());
-  if (started.way != StartedCollective::Way::kMessages) return text;
-  if (const auto awaited = channels->awaited(started.ticket))
+  if (by.way != CarriedOut::Way::kMessages) return text;
+  if (const auto awaited = channels->awaited(by.ticket))
     text += fmt::format(": waiting for {}", mesh->describe(awaited->traffic, awaited->peer));
   return text;
 }
@@ -344,24 +379,24 @@ void Communicator::State::run(const CollectiveCall& call) {
   const std::uint64_t number = ++operations;
   if (!mesh) return run_alone(call, key);
   note_start(number, call);
-  StartedCollective::Way way = StartedCollective::Way::kMessages;
-  Channels::Ticket ticket;
+  CarriedOut by{CarriedOut::Way::kMessages, {}};
   if (const Choice choice = choose(key); choice.through_host_memory()) {
-    way = StartedCollective::Way::kHostMemory;
+    by.way = CarriedOut::Way::kHostMemory;
     last->type = call.type;
     last->op = call.op;
     last->plain = choice.reason == Reason::kHostMemory && is_plain(call);
-    ticket.number = start_in_host_memory(call, key);
-    if (spin_in_host_memory(ticket.number)) return operations_kept.complete(number);
+    by.ticket.number = start_in_host_memory(call, key);
+    if (spin_in_host_memory(by.ticket.number)) return operations_kept.complete(number);
   } else {
-    ticket = start_by_messages(call, key, choice, 0);
+    by.ticket = start_by_messages(call, key, choice, 0);
   }
-  wait_for({call, key, number, way, ticket});
+  wait_for({call, key, number, by});
 }
 
 void Communicator::run(const CollectiveCall& call) {
   const Call entered(*state_);
   state_->require_usable();
+  if (State::may_be_on_gpu(call) || !state_->deferred.empty()) return state_->run_deferred(call);
   state_->run(call);
 }
 

@@ -164,5 +164,18 @@ TEST(CommunicatorPremultiplied, CompressesPremultipliedSums) {
   }
 }
 
+TEST(Premultiplied, ARankAloneMultipliesItsPartInPlaceWhereThatDoesNotBeginAtTheStart) {
+  test::expect_fine(test::run_ranks("A", [](Communicator& communicator) {
+    std::int32_t data[] = {1, 2, 3, 4, 5};
+    const std::int32_t two = 2;
+    CollectiveCall call{Collective::kReduceScatter, data, data + 2, 3, DataType::kInt32};
+    call.uneven = true;
+    call.parts = std::make_shared<const Parts>(Parts{{3}, {2}});
+    call.factor = Factor::at(&two, DataType::kInt32);
+    communicator.run(call);
+    EXPECT_EQ(std::vector<std::int32_t>(data + 2, data + 5), (std::vector<std::int32_t>{6, 8, 10}));
+  }));
+}
+
 }  // namespace
 }  // namespace tombolo::collectives

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -85,6 +86,25 @@ struct Communicator::State {
   void run_again(const CollectiveCall& call);
   /// Waits for what run() has started.
   void wait_for(const StartedCollective& started);
+  // --- calls on GPU memory
+  /// Whether a buffer of the call may be GPU memory. Where the process has no CUDA it costs next to nothing.
+  static bool may_be_on_gpu(const CollectiveCall& call) noexcept;
+  /// Begins to stage those buffers of the call that are GPU memory, and replaces them in `call`. Null where
+  /// none is. Throws kInvalidUsage where they are on different GPUs or the stream is none of theirs; other
+  /// errors end the communicator.
+  std::shared_ptr<gpu::Staged> stage(CollectiveCall& call, bool in_place);
+  /// The same of a message.
+  std::shared_ptr<gpu::Staged> stage(std::string_view what, const void*& data, std::size_t bytes,
+                                     bool sending, void* stream);
+  std::shared_ptr<gpu::Staged> stage(std::string_view what, const std::vector<gpu::Buffer>& buffers,
+                                     void* stream);
+  /// Carries out a blocking call on GPU memory, or behind such as have not begun.
+  void run_deferred(const CollectiveCall& call);
+  Work start_message(bool sending, const void* data, std::size_t bytes, int peer, void* stream);
+  /// Copies what can be copied, and begins what is ready; true if anything moved. Sets `gpu_failure`.
+  bool progress_staged();
+  /// Ends all of it; no buffer is in use afterwards.
+  void end_staged() noexcept;
   /// The call's number in `host_calls`.
   std::uint64_t start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key);
   Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, const Choice& choice,
@@ -93,6 +113,10 @@ struct Communicator::State {
   void run_alone(const CollectiveCall& call, const ScheduleKey& key);
   /// Starts it: in the host's memory where the call can go there, else on that channel.
   StartedCollective start(const CollectiveCall& call, std::size_t channel);
+  /// Begins it as it was chosen; nothing is chosen for a rank alone.
+  CarriedOut begin(const CollectiveCall& call, const ScheduleKey& key, const std::optional<Choice>& choice,
+                   std::size_t channel);
+  bool done(const CarriedOut& by) const;
   bool done(const StartedCollective& started) const;
   bool done(Work work) const;
   void redeem(Work work);
@@ -156,6 +180,8 @@ struct Communicator::State {
   /// For a failure that this rank notices: publishes it to the other ranks, closes every connection, and
   /// throws.
   [[noreturn]] void fail_all_ranks(Cause cause, const std::string& text);
+  /// The same, also of a communicator of one rank.
+  [[noreturn]] void end_with(Cause cause, const std::string& text);
   [[noreturn]] void fail_this_rank(Cause cause, const std::string& text);
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
   /// neighbour, which need not be the one that is absent.
@@ -194,6 +220,15 @@ struct Communicator::State {
   std::atomic<bool> has_called_back{false};  ///< a callback has begun
   std::size_t callbacks = 0;                 ///< that are still to be called
   std::unique_ptr<PointToPoint> messages;
+  std::deque<std::shared_ptr<DeferredCollective>> deferred;  ///< that have not begun, in their order
+  struct StagedCall {
+    std::shared_ptr<gpu::Staged> staged;
+    std::function<bool()> carried_out;  ///< whether what it has written can be copied back
+  };
+  std::vector<StagedCall> staged;  ///< whose buffers are in use
+  std::string gpu_failure;         ///< of the first of them that failed
+  /// Kept from the first call on GPU memory to the communicator's end.
+  std::shared_ptr<gpu::Staging> staging;
   std::atomic<Phase> phase{Phase::kOpen};
   std::optional<Error> failure;  ///< written once, before `phase` becomes kFailed
   std::list<std::pair<ScheduleKey, std::shared_ptr<const Schedule>>> schedules;  ///< most recently used first

@@ -70,16 +70,17 @@ std::vector<ReportedWait> Communicator::State::reported_waits(std::vector<Report
   };
   const auto add = [&](const StartedCollective& started) {
     if (done(started)) return;
-    if (started.way == StartedCollective::Way::kHostMemory) {
+    const CarriedOut& by = started.carried_out();
+    if (by.way == CarriedOut::Way::kHostMemory) {
       if (std::exchange(memory_seen, true)) return scheduled(started.number);
       for (int peer = 0; peer < host->size(); ++peer) {
         if (peer != options.identity.rank && host_collective->owes(peer))
           waits.push_back({started.number, job_rank(peer), WaitKind::kMemory, -1, 0, 0, 0});
       }
-    } else if (started.way == StartedCollective::Way::kMessages) {
-      if (std::ranges::count(channels_seen, started.ticket.channel) > 0) return scheduled(started.number);
-      channels_seen.push_back(started.ticket.channel);
-      channels->append_waits(started.ticket.channel, waits, started.number);
+    } else if (by.way == CarriedOut::Way::kMessages) {
+      if (std::ranges::count(channels_seen, by.ticket.channel) > 0) return scheduled(started.number);
+      channels_seen.push_back(by.ticket.channel);
+      channels->append_waits(by.ticket.channel, waits, started.number);
     }
   };
   if (waited_for != nullptr) add(*waited_for);

@@ -12,6 +12,8 @@ namespace {
 
 /// A sleeping wait wakes and checks everything at least so often, even where no descriptor is ready.
 constexpr Duration kLongestSleep = std::chrono::seconds(1);
+/// How often a sleeping wait looks whether the caller's stream has come to the call: nothing wakes it then.
+constexpr Duration kStreamLook = std::chrono::milliseconds(1);
 /// How long a rank whose deadline has passed waits for others to say that they are stuck too, and at most a
 /// deadline. Theirs may pass a little later: a kernel that probes a peer with full buffers may move some
 /// bytes once more.
@@ -54,6 +56,7 @@ void Communicator::State::check_peer(int peer, std::string_view what) const {
 bool Communicator::State::turn() {
   // Connections that only a peer has asked for can wait until this rank is idle.
   bool moved = mesh->opening() && mesh->progress();
+  if (!staged.empty() || !deferred.empty()) moved |= progress_staged();
   moved |= channels->progress();
   if (host_calls) moved |= host_calls->progress();
   if (!messages->idle()) moved |= messages->progress();
@@ -88,6 +91,7 @@ void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
   }
   messages->clear();
   mesh->close_all();
+  end_staged();
   call_back(&*failure);
   throw Error(*failure);
 }
@@ -107,6 +111,13 @@ void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
   fail_this_rank(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
 }
 
+void Communicator::State::end_with(Cause cause, const std::string& text) {
+  if (mesh) fail_all_ranks(cause, text);
+  record_failure(cause, text);
+  end_staged();
+  throw Error(*failure);
+}
+
 void Communicator::State::check_failures(const std::function<std::string()>& what) {
   if (const auto reason = signal->raised()) {
     const std::string text =
@@ -117,6 +128,7 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
     }
     fail_all_ranks(Cause::kAborted, text);
   }
+  if (!gpu_failure.empty()) end_with(Cause::kSystem, fmt::format("{}: {}", what(), gpu_failure));
   if (!mesh) return;
   const auto failed = [&](int peer, Traffic traffic, const std::string& text) {
     fail_all_ranks(Cause::kRemote,
@@ -188,6 +200,13 @@ Duration Communicator::State::check_other_ranks(TimePoint idle_since,
 }
 
 void Communicator::State::sleep(Duration most) {
+  const bool copying =
+      std::ranges::any_of(staged, [](const StagedCall& one) { return one.staged->is_copying(); });
+  if (copying) {  // it takes less time than a sleep
+    transport::kernel().sched_yield();
+    return;
+  }
+  if (!staged.empty()) most = std::min(most, kStreamLook);
   handles.clear();
   const bool forming = host && host->standing() == HostGroup::Standing::kForming;
   if (forming && host->look() != HostGroup::Standing::kForming) return;  // that may be what is waited for
@@ -227,9 +246,19 @@ std::optional<Duration> Communicator::State::look_before_sleeping(TimePoint idle
 void Communicator::State::wait_until(const std::function<bool()>& done,
                                      const std::function<std::string()>& what) {
   if (done()) return;
-  if (!mesh) {  // a rank alone has only itself to wait for
-    messages->progress();
-    check_failures(what);
+  if (!mesh) {  // a rank alone has only itself, and its GPU, to wait for
+    auto deadline = within(idle_patience);
+    for (;;) {
+      const bool moved = progress_staged() | messages->progress();
+      check_failures(what);
+      const auto waits = [](const StagedCall& one) { return !one.staged->is_ready(); };
+      if (done() || (!moved && std::ranges::none_of(staged, waits))) break;
+      if (moved) deadline = within(idle_patience);
+      if (deadline.passed())
+        end_with(Cause::kTimeout,
+                 fmt::format("{}, nothing moved for {}", what(), format_seconds(to_seconds(idle_patience))));
+      transport::kernel().sched_yield();
+    }
     if (messages->failure()) fail(Cause::kInvalidUsage, "{}: {}", what(), messages->failure()->text);
     if (done()) return;
     fail(Cause::kInvalidUsage, "{}: a message to oneself needs both its send and its receive started first",
@@ -283,6 +312,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
 
 Communicator::State::~State() {
   if (mesh) mesh->close_all();
+  end_staged();
 }
 
 void Communicator::State::close_with_peers() noexcept {

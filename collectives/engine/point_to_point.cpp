@@ -1,14 +1,16 @@
 #include "collectives/engine/point_to_point.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
 namespace tombolo::collectives {
 
-Work PointToPoint::start(bool sending, std::byte* data, std::size_t bytes, int peer) {
+Work PointToPoint::start(bool sending, std::byte* data, std::size_t bytes, int peer,
+                         std::shared_ptr<gpu::Staged> staged) {
   const bool done = bytes == 0;
-  const Work work = operations_.add({sending, done, peer, data, bytes});
+  const Work work = operations_.add({sending, done, peer, data, bytes, nullptr, std::move(staged)});
   if (done) return work;
   Queues& queues = queues_[peer];
   (sending ? queues.sends : queues.receives).operations.push_back(work.index);
@@ -17,7 +19,7 @@ Work PointToPoint::start(bool sending, std::byte* data, std::size_t bytes, int p
 
 PointToPoint::Facts PointToPoint::facts(Work work) const {
   const Operation& one = operations_.at(work);
-  return {one.sending, one.peer, one.bytes};
+  return {one.sending, one.peer, one.bytes, one.staged.get()};
 }
 
 void PointToPoint::take_back(Work work) {
@@ -56,6 +58,7 @@ bool PointToPoint::progress_self(Queues& queues) {
       failure_ = Failure{rank_, fmt::format("it sends itself {} bytes but expects {}", from.bytes, to.bytes)};
       return moved;
     }
+    if (!from.may_move() || !to.may_move()) return moved;
     std::memmove(to.data, from.data, from.bytes);
     from.done = to.done = true;
     queues.sends.operations.pop_front();
@@ -69,6 +72,7 @@ bool PointToPoint::progress_queue(int peer, transport::Connection& connection, Q
   bool moved = false;
   while (queue.posted < queue.operations.size() && queue.posted < kMostInFlight) {
     Operation& one = operations_.at_index(queue.operations[queue.posted]);
+    if (!one.may_move()) break;
     one.request = one.sending ? connection.post_send({one.data, one.bytes})
                               : connection.post_receive({one.data, one.bytes});
     if (one.request == nullptr) break;

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/work_table.h"
+#include "collectives/gpu/staged.h"
 #include "collectives/stuck/rank_report.h"
 
 namespace tombolo::collectives {
@@ -21,9 +23,17 @@ class PointToPoint {
 
   /// Starts to send `data`, or to receive into it. A message of zero bytes is done at once. A rank may send
   /// to itself.
-  Work start(bool sending, std::byte* data, std::size_t bytes, int peer);
+  /// `staged`: null, or of which `data` is the host memory: the message is sent or received once that is
+  /// ready, and done once that is.
+  Work start(bool sending, std::byte* data, std::size_t bytes, int peer,
+             std::shared_ptr<gpu::Staged> staged = nullptr);
   /// Throws kInvalidUsage for a Work that was redeemed before, or never given out.
-  bool done(Work work) const { return operations_.at(work).done; }
+  bool done(Work work) const {
+    const Operation& one = operations_.at(work);
+    return one.done && (!one.staged || one.staged->is_done());
+  }
+  /// Whether its bytes have left `data` or arrived there.
+  bool has_moved(Work work) const { return operations_.at(work).done; }
   void redeem(Work work) { operations_.redeem(work); }
   /// Forgets an operation that cannot finish; its buffer is not touched again. Only on a communicator of one
   /// rank.
@@ -32,6 +42,7 @@ class PointToPoint {
     bool sending;
     int peer;
     std::size_t bytes;
+    const gpu::Staged* staged;
   };
   Facts facts(Work work) const;
 
@@ -57,6 +68,8 @@ class PointToPoint {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     transport::Request* request = nullptr;
+    std::shared_ptr<gpu::Staged> staged = nullptr;
+    bool may_move() const noexcept { return !staged || staged->is_ready(); }
   };
   struct Queue {  // operations in order; the first `posted` are with the connection
     std::deque<std::uint32_t> operations;

@@ -1,12 +1,17 @@
 // A collective that was started, and how it is carried out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/collective_call.h"
+#include "collectives/gpu/staged.h"
+#include "collectives/schedule/choice.h"
 
 namespace tombolo::collectives {
 
@@ -18,18 +23,37 @@ struct ScheduleKey {
   bool operator==(const ScheduleKey&) const = default;
 };
 
-struct StartedCollective {
+/// Who carries a collective out.
+struct CarriedOut {
   enum class Way : std::uint8_t {
     kDone,        ///< of a rank alone
     kHostMemory,  ///< `ticket.number` is that of the queue of HostCollective
     kMessages,
   };
+  Way way = Way::kDone;
+  Channels::Ticket ticket;
+};
 
+/// A collective that begins once what it reads is in host memory, and those that were called before it have
+/// begun: every rank must begin those of a channel in the same order.
+struct DeferredCollective {
+  CollectiveCall call;  ///< on host memory
+  ScheduleKey key;
+  std::optional<Choice> choice;  ///< nothing for a rank alone
+  std::size_t channel = 0;
+  std::shared_ptr<gpu::Staged> staged;  ///< null: none of its buffers is GPU memory
+  bool begun = false;
+  CarriedOut by{};  ///< once it has begun
+};
+
+struct StartedCollective {
   CollectiveCall call;
   ScheduleKey key;
   std::uint64_t number = 0;  ///< of this communicator's collectives, from 1; the same on every rank
-  Way way = Way::kDone;
-  Channels::Ticket ticket;
+  CarriedOut by{};
+  std::shared_ptr<DeferredCollective> deferred = nullptr;  ///< null: it has begun as it was called
+
+  const CarriedOut& carried_out() const noexcept { return deferred ? deferred->by : by; }
 };
 
 /// One that its caller did not wait for.

@@ -1,11 +1,16 @@
 /**
  * @file tombolo.h
- * Tombolo's collective engine for C, on host memory. Names, arguments and values are those of NCCL 2.28 where
- * NCCL has them; docs/api.md describes every function.
+ * Tombolo's collective engine for C, on host memory and, staged through it, on GPU memory. Names, arguments
+ * and values are those of NCCL 2.28 where NCCL has them; docs/api.md describes every function.
  *
  * Calls block: when one returns, this rank's part is done and its buffers are free again. Those whose names
- * end in Async only start, and give a work that stands for the rest. There are no streams. Every rank of a
- * communicator calls and starts its collectives in the same order, with the same counts and types.
+ * end in Async only start, and give a work that stands for the rest. Every rank of a communicator calls and
+ * starts its collectives in the same order, with the same counts and types.
+ *
+ * Buffers may be memory of one GPU of CUDA; no function but tomboloCommSetStream has to be called for that,
+ * and the other ranks' need not be. What was queued on the communicator's stream before the call is waited
+ * for, and when the call is over (a work: redeemed) the result is in the GPU's memory. Reductions are made by
+ * the processor.
  *
  * Threads: one thread at a time per communicator, except tomboloCommAbort and tomboloCommGetAsyncError, which
  * any thread may call. Different communicators are independent, also those made by tomboloCommSplit. The text
@@ -63,7 +68,7 @@ typedef struct {
  * they stay apart from whatever NCCL adds. */
 typedef enum {
   tomboloSuccess = 0,
-  tomboloUnhandledCudaError = 1, /**< never returned: the engine works on host memory */
+  tomboloUnhandledCudaError = 1, /**< never returned: what CUDA refuses is tomboloSystemError */
   tomboloSystemError = 2,        /**< the operating system or a driver refused */
   tomboloInternalError = 3,      /**< a bug in Tombolo */
   tomboloInvalidArgument = 4,    /**< a null pointer or handle, a rank, root or type out of range */
@@ -231,6 +236,13 @@ TOMBOLO_API tomboloResult_t tomboloCommExplain(tomboloComm_t comm, const char** 
  * table, or one for a job of another shape. Communicators that are made of `comm` begin with TOMBOLO_TUNING's
  * again. */
 TOMBOLO_API tomboloResult_t tomboloCommSetTuning(tomboloComm_t comm, const char* table);
+/** From here on calls on `comm` whose buffers are GPU memory begin once all that was queued on `stream`, a
+ * cudaStream_t or CUstream of that GPU's primary context, before the call has run: in a group, and of calls
+ * that are only started, before they were recorded or started. NULL, as at the beginning: on the default
+ * stream (of which CUDA says that it waits for all others that were not made non-blocking). Of host memory,
+ * page-locked or not, nothing is waited for. The stream is not followed before such a call, and must live
+ * until that is over. Not collective. */
+TOMBOLO_API tomboloResult_t tomboloCommSetStream(tomboloComm_t comm, void* stream);
 /** @} */
 
 /** @name Operators with a factor

@@ -67,7 +67,7 @@ TEST_F(StagedConnections, AForkedChildEndsItsPiecesThoughAThreadThatIsNotThereLo
   auto own = std::make_unique<OwnPieces>(staging_, 1, 1);
   auto functions = std::const_pointer_cast<CudaFunctions>(CudaFunctions::load(nullptr));
   functions->allocate_host = lock_slowly;
-  const auto gpu = std::make_shared<const Gpu>(functions, 0, ContextOf::kPlugin);
+  const auto gpu = std::make_shared<const Gpu>(functions, 0, ContextOf::kOwn);
   std::latch begun(1), may_end(1);
   locking = &begun;
   may_lock = &may_end;

@@ -48,7 +48,7 @@ std::string LegStaging::prepare(std::span<std::byte> memory) {
   const std::lock_guard guard(lock_);
   const Gpu*& one = to_flush_[gpu.ordinal()];
   // The plugin's own context waits for nobody.
-  if (one == nullptr || gpu.owner() == ContextOf::kPlugin) one = &gpu;
+  if (one == nullptr || gpu.owner() == ContextOf::kOwn) one = &gpu;
   return {};
 }
 

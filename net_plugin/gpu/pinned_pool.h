@@ -12,10 +12,12 @@
 #include <mutex>
 #include <vector>
 
-#include "net_plugin/gpu/copier.h"
+#include "transport/gpu/copier.h"
 #include "transport/kernel.h"
 
 namespace tombolo::net_plugin::gpu {
+
+using namespace transport::gpu;
 
 /// 17 * 8 KiB: a message of a power of two then ends in a short piece, which is how its end is recognised,
 /// without an empty one behind it.

@@ -13,7 +13,7 @@ Staging::InContext& Staging::best_of(int ordinal) {
   One& one = gpus_[ordinal];
   if (!one.plugin && one.no_context.empty()) {
     try {
-      one.plugin = InContext{std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kPlugin), nullptr};
+      one.plugin = InContext{std::make_shared<const Gpu>(cuda_, ordinal, ContextOf::kOwn), nullptr};
     } catch (const Error& error) {
       one.no_context = error.what();
     }

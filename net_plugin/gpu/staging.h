@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net_plugin/gpu/copier.h"
 #include "net_plugin/gpu/pinned_pool.h"
+#include "transport/gpu/copier.h"
 
 namespace tombolo::net_plugin::gpu {
 

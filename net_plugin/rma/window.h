@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "net_plugin/gpu/copier.h"
+#include "transport/gpu/copier.h"
 
 namespace tombolo::net_plugin::rma {
 
@@ -13,7 +13,7 @@ struct Window {
   std::uint32_t number = 0;
   std::byte* base = nullptr;
   std::uint64_t bytes = 0;
-  gpu::Copier* copier = nullptr;  ///< null: host memory
+  transport::gpu::Copier* copier = nullptr;  ///< null: host memory
 
   bool holds(std::uint64_t offset, std::uint64_t count) const noexcept {
     return offset <= bytes && count <= bytes - offset;

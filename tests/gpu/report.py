@@ -11,6 +11,7 @@ import sys
 
 # Of NCCL. In the staged ones NCCL's buffers lie in GPU memory, and the plugin copies.
 CASES = ("tombolo", "tombolo_4_ranks", "socket", "tombolo_shm", "tombolo_tuned", "torch", "tombolo_staged", "tombolo_shm_staged", "torch_staged")
+ENGINE = ("engine",)  # its collectives on GPU memory
 KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
 # Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
 TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
@@ -94,7 +95,7 @@ def main():
     arguments = parser.parse_args()
 
     cases = {}
-    for name in CASES + KERNELS + TRAINER:
+    for name in CASES + ENGINE + KERNELS + TRAINER:
         log = read(f"{arguments.work}/{name}.log")
         results = [json.loads(line) for line in read(f"{arguments.work}/{name}.jsonl").splitlines()]
         status = read(f"{arguments.work}/{name}.status").strip() or "not run"
@@ -104,12 +105,13 @@ def main():
         if name in CASES and name != "socket":
             cases[name]["plugin_says"] = plugin_lines(log)
     passed = all(case["status"] in ("passed", "skipped") for case in cases.values())
-    groups = {"nccl": CASES, "kernels": KERNELS, "trainer": TRAINER}
+    groups = {"nccl": CASES, "engine": ENGINE, "kernels": KERNELS, "trainer": TRAINER}
     for one in arguments.asked.split(","):  # of each something must have run
         passed = passed and any(cases.get(name, {}).get("status") == "passed" for name in groups.get(one, (one,)))
     report = {
         "what": f"real NCCL, {arguments.ranks} ranks as processes that share one GPU by time slices, over loopback: "
-                "correctness over the plugin; times only compare plugins within this file. And every operation of the "
+                "correctness over the plugin; times only compare plugins within this file. The engine's "
+                "collectives on GPU memory. And every operation of the "
                 "trainer's CUDA back end, and runs of several ranks, against the CPU",
         "passed": passed,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -124,6 +126,8 @@ def main():
         json.dump(report, file, indent=1)
         file.write("\n")
     table(cases)
+    for name in ENGINE:
+        print(f"{name}: {cases[name]['status']}, {len(cases[name]['results'])} calls")
     for name in KERNELS:
         print(f"{name}: {cases[name]['status']}, {cases[name]['right']} of {cases[name]['cases']} cases right")
     for name in TRAINER:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Real NCCL over the plugin: two ranks on one GPU; the trainer's CUDA back end against the CPU; and runs of it whose ranks
+# Real NCCL over the plugin: two ranks on one GPU; the engine's collectives on GPU memory; the trainer's CUDA back end against the CPU; and runs of it whose ranks
 # share a GPU, or have two. Needs a GPU, NCCL, python3, and what a build with CUDA makes (bin/nccl_two_ranks,
 # lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and
 # compute-sanitizer are used where they are.
@@ -7,7 +7,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build="$root/build" out="$root/docs/results" ranks=2 commit="" asked=nccl,kernels,trainer
+build="$root/build" out="$root/docs/results" ranks=2 commit="" asked=nccl,engine,kernels,trainer
 
 usage() {
   cat <<USAGE
@@ -16,7 +16,7 @@ usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH
   --out        where gpu.json and the logs go (default: docs/results)
   --ranks      processes that share the GPU (default 2, at most 9)
   --commit     what was built, for gpu.json (default: asked of git)
-  --cases      some of nccl, kernels, trainer, or of their cases by name, with commas between (default: all three)
+  --cases      some of nccl, engine, kernels, trainer, or of their cases by name, with commas between (default: all)
 USAGE
 }
 
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
 done
 for one in ${asked//,/ }; do
   case $one in
-    nccl | kernels | trainer | kernels_* | trainer_* | tombolo | tombolo_* | socket | torch | torch_staged) ;;
+    nccl | engine | kernels | trainer | kernels_* | trainer_* | tombolo | tombolo_* | socket | torch | torch_staged) ;;
     *) echo "run.sh: --cases: no case or group is called '$one'" >&2; usage >&2; exit 2 ;;
   esac
 done
@@ -176,6 +176,25 @@ else
   echo "torch: python3 has no PyTorch that sees the GPU: skipped"
   for name in torch torch_staged; do echo "skipped" >"$work/$name.status"; done
 fi
+
+# The engine's collectives on GPU memory.
+engine_case() {
+  local verdict=passed status library="$build/lib/libtombolo.so"
+  wanted engine engine || return 0
+  if [ ! -e "$library" ]; then
+    echo "engine: $library was not built: skipped"
+    echo "skipped" >"$work/engine.status"
+    return
+  fi
+  timeout -k 5 180 python3 "$here/engine_two_ranks.py" --library "$library" --results "$work/engine.jsonl" >"$work/engine.log" 2>&1
+  status=$?
+  [ $status -eq 77 ] && verdict=skipped
+  [ $status -ne 0 ] && [ $status -ne 77 ] && verdict="failed (exit status $status)"
+  echo "$verdict" >"$work/engine.status"
+  echo "engine: $verdict"
+  case $verdict in failed*) tail -15 "$work/engine.log" ;; esac
+}
+engine_case
 
 # kernels_case NAME SECONDS COMMAND...: a run of cuda_kernels_check.
 kernels_case() {

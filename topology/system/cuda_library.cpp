@@ -1,5 +1,9 @@
 #include "topology/system/cuda_library.h"
 
+#include <link.h>
+
+#include <string_view>
+
 #include "base/error.h"
 
 namespace tombolo::topology {
@@ -33,7 +37,24 @@ bool find_all(CudaFunctions& all) {
          library.find("cuGetErrorName", all.error_name);
 }
 
+/// Whether the process has loaded the driver's library.
+bool has_driver() {
+  return ::dl_iterate_phdr(
+             [](dl_phdr_info* object, std::size_t, void*) {
+               return std::string_view(object->dlpi_name).ends_with("/libcuda.so.1") ? 1 : 0;
+             },
+             nullptr) != 0;
+}
+
 }  // namespace
+
+std::shared_ptr<const CudaFunctions> CudaFunctions::of_program() {
+  if (!has_driver()) return nullptr;
+  auto library = DynamicLibrary::open({"libcuda.so.1"});
+  if (!library) return nullptr;
+  auto functions = std::make_shared<CudaFunctions>(*std::move(library));
+  return find_all(*functions) ? functions : nullptr;
+}
 
 std::shared_ptr<const CudaFunctions> CudaFunctions::load(std::string* problem) {
   auto library = DynamicLibrary::open({"libcuda.so.1"}, problem);

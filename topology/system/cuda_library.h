@@ -97,6 +97,11 @@ struct CudaFunctions {
   /// `*problem` then says why.
   static std::shared_ptr<const CudaFunctions> load(std::string* problem);
 
+  /// Those of the driver that the program has loaded for itself, in a process that would not load it
+  /// otherwise. Nothing is initialised: that is the program's to do. Null where there is none, or it lacks a
+  /// function.
+  static std::shared_ptr<const CudaFunctions> of_program();
+
   /// "CUDA_ERROR_OUT_OF_MEMORY (2)".
   std::string describe(CudaResult result) const;
 };

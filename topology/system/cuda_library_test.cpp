@@ -41,6 +41,20 @@ TEST_F(CudaLibrary, SaysWhyThereIsNone) {
   EXPECT_EQ(problem, "the CUDA driver does not start: CUDA_ERROR_NOT_INITIALIZED (3)");
 }
 
+TEST_F(CudaLibrary, OfTheProgramIsFoundAndNotStarted) {
+  PretendedCudaOptions options;
+  options.starts = false;
+  start(options);
+  const auto functions = CudaFunctions::of_program();
+  ASSERT_NE(functions, nullptr);
+  CudaMemoryType type{};
+  std::byte* const memory = cuda().allocate(16);
+  EXPECT_EQ(functions->pointer_attribute(&type, CudaPointerAttribute::kMemoryType,
+                                         reinterpret_cast<CudaFunctions::Address>(memory)),
+            CudaResult::kSuccess);
+  EXPECT_EQ(type, CudaMemoryType::kDevice);
+}
+
 // What the pretended driver must notice, or the tests that are built on it say nothing.
 class PretendedCudaRules : public CudaLibrary {
  protected:
@@ -99,6 +113,24 @@ TEST_F(PretendedCudaRules, TheDefaultStreamIsABreach) {
   make_stream_and_memory();
   EXPECT_NE(functions_->copy_to_device(device(), host_, 16, nullptr), CudaResult::kSuccess);
   expect_breach("default stream");
+}
+
+TEST_F(PretendedCudaRules, AStreamOfTheProgramsTellsWhenItsWorkHasRunAndTakesNoCopies) {
+  make_stream_and_memory();
+  cuda().set_pace(PretendedPace::kRandom);
+  void* const stream = cuda().make_program_stream();
+  cuda().hold(stream, true);
+  cuda().launch_write(stream, device_, std::vector<std::byte>(4096, std::byte{3}));
+  ASSERT_EQ(functions_->record_event(event_, stream), CudaResult::kSuccess);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(functions_->query_event(event_), CudaResult::kNotReady);
+  cuda().hold(stream, false);
+  for (int i = 0; functions_->query_event(event_) == CudaResult::kNotReady; ++i) ASSERT_LT(i, 10'000);
+  EXPECT_EQ(cuda().read(device_, 4096), std::vector<std::byte>(4096, std::byte{3}));
+  cuda().capture(true);
+  EXPECT_EQ(functions_->record_event(event_, stream), CudaResult::kCaptureUnsafe);
+  EXPECT_TRUE(cuda().breaches().empty());
+  EXPECT_NE(functions_->copy_to_device(device(), host_, 16, stream), CudaResult::kSuccess);
+  expect_breach("a stream of the program's");
 }
 
 TEST_F(PretendedCudaRules, MemoryThatIsNotPinnedIsABreach) {

@@ -38,7 +38,7 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   all.options = options;
   all.process = ::getpid();
   all.random.seed(options.seed);
-  all.initialised = all.making_forbidden = all.program_waits = false;
+  all.initialised = all.making_forbidden = all.program_waits = all.capturing = false;
   all.failure = 0;
   all.copies = all.questions = all.flushes = 0;
   all.nic_writes.clear();
@@ -126,6 +126,34 @@ std::uint64_t PretendedCuda::flushes() const {
   return driver().flushes;
 }
 
+void* PretendedCuda::make_program_stream(int gpu) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  return all.programs_stream(all.primary_of(gpu), false);
+}
+
+void PretendedCuda::launch_write(void* stream, std::byte* device, std::span<const std::byte> bytes) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  Stream* on = stream == nullptr ? all.programs_stream(all.primary_of(0), true) : all.find(stream);
+  Command command;
+  command.kind = Command::Kind::kKernel;
+  command.device = device;
+  command.bytes = bytes.size();
+  command.written.assign(bytes.begin(), bytes.end());
+  on->queue.push_back(std::move(command));
+}
+
+void PretendedCuda::hold(void* stream, bool held) {
+  const std::lock_guard guard(driver().lock);
+  driver().find(stream)->is_held = held;
+}
+
+void PretendedCuda::capture(bool captured) {
+  const std::lock_guard guard(driver().lock);
+  driver().capturing = captured;
+}
+
 void PretendedCuda::forbid_making(bool forbidden) {
   const std::lock_guard guard(driver().lock);
   driver().making_forbidden = forbidden;
@@ -161,7 +189,8 @@ PretendedCudaHoldings PretendedCuda::holdings() const {
   PretendedCudaHoldings held;
   for (const auto& context : all.contexts) held.contexts += context->retained;
   held.allocations = all.allocations_retained;
-  held.streams = static_cast<int>(all.streams.size());
+  held.streams =
+      static_cast<int>(std::ranges::count_if(all.streams, [](const auto& one) { return !one->is_programs; }));
   held.events = static_cast<int>(all.events.size());
   held.host_allocations = static_cast<int>(all.host_memory.size());
   for (const auto& [at, bytes] : all.host_memory) held.host_bytes += bytes;

@@ -27,6 +27,7 @@ struct PretendedCudaOptions {
   bool ordered_writes = false;  ///< what NICs write is seen without a flush
   bool flushes_writes = true;   ///< cuFlushGPUDirectRDMAWrites works
   bool contexts = true;         ///< others than the primary one can be made
+  bool default_stream = false;  ///< events may be recorded on it, to wait for the program
   PretendedPace pace = PretendedPace::kRandom;
   std::uint64_t seed = 1;
 };
@@ -41,10 +42,11 @@ struct PretendedCudaHoldings {
 ///
 /// Rules: every call but those that need no context finds a context of the right GPU pushed on its
 /// thread, and the thread's capture mode relaxed; both are as before when the thread is asked; copies go on
-/// non-blocking streams of the GPU whose memory it is, between that and pinned memory alone; memory that
-/// belongs to the primary context is copied in that; while the program's own calls wait, none is made in the
-/// primary context; pinned memory, streams and events are not made while `forbid_making` is on; nothing is
-/// freed that a queued copy touches; no call is made in a child of the process that uses the driver.
+/// non-blocking streams of the GPU whose memory it is, which are the caller's own, between that and pinned
+/// memory alone; memory that belongs to the primary context is copied in that; while the program's own calls
+/// wait, none is made in the primary context; pinned memory, streams and events are not made while
+/// `forbid_making` is on; nothing is freed that a queued copy touches; no call is made in a child of the
+/// process that uses the driver.
 class PretendedCuda {
  public:
   static PretendedCuda& instance();
@@ -68,6 +70,16 @@ class PretendedCuda {
   bool is_device_memory(const std::byte* address) const;
   /// Calls of cuFlushGPUDirectRDMAWrites that succeeded.
   std::uint64_t flushes() const;
+
+  /// A stream of the program's, in the GPU's primary context; the caller may only record events there.
+  void* make_program_stream(int gpu = 0);
+  /// Queues a kernel on a stream of the program's (null: the default stream of GPU 0) that writes device
+  /// memory.
+  void launch_write(void* stream, std::byte* device, std::span<const std::byte> bytes);
+  /// From now on nothing of that stream of the program's is carried out, or it goes on.
+  void hold(void* stream, bool held);
+  /// From now on graphs are captured of the program's streams, where no event of others can be recorded.
+  void capture(bool captured);
 
   /// From now on making pinned memory, streams, or events is a breach, or no longer.
   void forbid_making(bool forbidden);

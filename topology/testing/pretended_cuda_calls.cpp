@@ -55,14 +55,9 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
   if (device < 0 || device >= all.options.gpus) return kInvalidDevice;
-  for (const auto& one : all.contexts) {
-    if (one->gpu != device || !one->is_primary) continue;
-    ++one->retained;
-    *context = one.get();
-    return kDone;
-  }
-  all.contexts.push_back(std::make_unique<Context>(Context{device, 1}));
-  *context = all.contexts.back().get();
+  Context* const primary = all.primary_of(device);
+  ++primary->retained;
+  *context = primary;
   return kDone;
 }
 
@@ -171,11 +166,13 @@ int cuEventRecord(void* event, void* stream) {
   if (all.failure != 0) return all.failure;
   Event* found = all.find_event(event);
   Stream* on = all.find(stream);
+  if (stream == nullptr && all.options.default_stream) on = all.programs_stream(context, true);
   if (found == nullptr || on == nullptr || found->context != context || on->context != context)
     return all.breach(kInvalidValue,
                       "an event was recorded on a stream of another context, or the default one");
   if (found->recorded != found->happened)
     return all.breach(kInvalidValue, "an event was recorded anew before it had happened");
+  if (on->is_programs && all.capturing) return kCaptureUnsafe;
   Command command;
   command.event = found;
   command.recording = ++found->recorded;
@@ -204,6 +201,7 @@ int cuEventDestroy_v2(void* event) {
   if (all.checked("cuEventDestroy") == nullptr) return kInvalidContext;
   const Event* found = all.find_event(event);
   if (found == nullptr) return all.breach(kInvalidValue, "an event was destroyed that does not exist");
+  all.forget_on_programs_streams(found);
   if (found->happened != found->recorded)
     all.breaches.emplace_back("an event was destroyed before it had happened");
   std::erase_if(all.events, [&](const auto& one) { return one.get() == event; });

@@ -33,16 +33,18 @@ struct Context {
 
 struct Event;
 struct Command {
-  enum class Kind : std::uint8_t { kToHost, kToDevice, kRecord } kind = Kind::kRecord;
+  enum class Kind : std::uint8_t { kToHost, kToDevice, kRecord, kKernel } kind = Kind::kRecord;
   std::byte* host = nullptr;
   std::byte* device = nullptr;
   std::size_t bytes = 0;
   Event* event = nullptr;
   std::uint64_t recording = 0;
+  std::vector<std::byte> written = {};  // by a kernel, to `device`
 };
 
 struct Stream {
   const Context* context = nullptr;
+  bool is_programs = false, is_default = false, is_held = false;
   std::deque<Command> queue;
 };
 
@@ -69,7 +71,7 @@ struct Driver {
   PretendedCudaOptions options;
   std::mt19937_64 random{1};
   pid_t process = ::getpid();
-  bool initialised = false, making_forbidden = false, program_waits = false;
+  bool initialised = false, making_forbidden = false, program_waits = false, capturing = false;
   int failure = 0, allocations_retained = 0;
   std::uint64_t copies = 0, questions = 0, flushes = 0;
   struct NicWrite {
@@ -145,6 +147,7 @@ struct Driver {
       return;
     }
     std::byte* alias = memory->alias + (command.device - begin);
+    if (command.kind == Command::Kind::kKernel) std::ranges::copy(command.written, alias);
     if (command.kind == Command::Kind::kToHost) std::memcpy(command.host, alias, command.bytes);
     if (command.kind == Command::Kind::kToDevice) std::memcpy(alias, command.host, command.bytes);
   }
@@ -158,7 +161,7 @@ struct Driver {
   }
   void drain() {
     for (const auto& stream : streams)
-      while (!stream->queue.empty()) carry_out(*stream);
+      while (!stream->queue.empty() && !stream->is_held) carry_out(*stream);
   }
   void advance() {
     if (options.pace == PretendedPace::kNever || streams.empty()) return;
@@ -167,7 +170,7 @@ struct Driver {
     const std::size_t most = options.pace == PretendedPace::kLate ? 1 : random() % 4;
     for (std::size_t i = 0; i < most; ++i) {
       Stream& stream = *streams[random() % streams.size()];
-      if (!stream.queue.empty()) carry_out(stream);
+      if (!stream.queue.empty() && !stream.is_held) carry_out(stream);
     }
   }
   std::size_t queued(Command::Kind kind) const {
@@ -177,10 +180,36 @@ struct Driver {
           std::ranges::count_if(stream->queue, [kind](const Command& one) { return one.kind == kind; }));
     return count;
   }
+  Context* primary_of(int gpu) {
+    for (const auto& one : contexts)
+      if (one->gpu == gpu && one->is_primary) return one.get();
+    contexts.push_back(std::make_unique<Context>(Context{gpu, 0}));
+    return contexts.back().get();
+  }
+  Stream* programs_stream(const Context* context, bool is_default) {
+    for (const auto& one : streams)
+      if (is_default && one->is_default && one->context == context) return one.get();
+    streams.push_back(std::make_unique<Stream>());
+    streams.back()->context = context;
+    streams.back()->is_programs = true;
+    streams.back()->is_default = is_default;
+    return streams.back().get();
+  }
   Stream* find(const void* stream) {
     for (const auto& one : streams)
       if (one.get() == stream) return one.get();
     return nullptr;
+  }
+  /// The caller may leave to the driver an event that the program's work is still before.
+  void forget_on_programs_streams(const Event* event) {
+    for (const auto& stream : streams) {
+      if (!stream->is_programs) continue;
+      std::erase_if(stream->queue, [&](const Command& one) {
+        if (one.event != event) return false;
+        one.event->happened = std::max(one.event->happened, one.recording);
+        return true;
+      });
+    }
   }
   Event* find_event(const void* event) {
     for (const auto& one : events)
@@ -193,6 +222,8 @@ struct Driver {
     if (failure != 0) return failure;
     Stream* stream = find(on);
     if (stream == nullptr) return breach(kInvalidValue, std::string(function) + " on the default stream");
+    if (stream->is_programs)
+      return breach(kInvalidValue, std::string(function) + " on a stream of the program's");
     if (stream->context != context)
       return breach(kInvalidContext, std::string(function) + " on a stream of another context");
     const DeviceMemory* memory = find_device(command.device, command.bytes);

@@ -1,9 +1,12 @@
-// One GPU as the plugin uses it: a context, and the calls of the CUDA driver made in it.
+// One GPU as a library uses it beside the program that owns it: a context, and the calls of the CUDA driver
+// made in it. This folder owns copies between GPU memory and page-locked memory; the plugin and the engine
+// stage by them.
 //
 // A context's calls wait for each other. Where the program frees memory while a kernel of NCCL runs, or
 // launches a kernel for the first time, CUDA waits in the program's context for that kernel to end; the
 // kernel waits for the network, and a copy that the network needs, called in the same context, would wait for
-// the program. So the plugin copies in a context of its own.
+// the program. So the plugin copies in a context of its own. The engine, for which no kernel waits, copies in
+// the program's.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +18,7 @@
 
 #include "topology/system/cuda_library.h"
 
-namespace tombolo::net_plugin::gpu {
+namespace tombolo::transport::gpu {
 
 using topology::CudaFunctions;
 using topology::CudaResult;
@@ -23,7 +26,7 @@ using topology::CudaResult;
 /// Whose calls a context's calls may have to wait for.
 enum class ContextOf : std::uint8_t {
   kProgram,  ///< the GPU's primary context, which CUDA's runtime uses
-  kPlugin,   ///< one of its own, which takes some hundred MB of the GPU's memory
+  kOwn,      ///< one of its own, which takes some hundred MB of the GPU's memory
 };
 
 /// Holds a context of the GPU. Threads: any.
@@ -66,4 +69,4 @@ class Calls {
   bool pushed_;
 };
 
-}  // namespace tombolo::net_plugin::gpu
+}  // namespace tombolo::transport::gpu

@@ -1,10 +1,10 @@
-#include "net_plugin/gpu/gpu.h"
+#include "transport/gpu/gpu.h"
 
 #include <unistd.h>
 
 #include "base/error.h"
 
-namespace tombolo::net_plugin::gpu {
+namespace tombolo::transport::gpu {
 
 Gpu::Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal, ContextOf owner)
     : cuda_(std::move(cuda)), ordinal_(ordinal), owner_(owner), made_by_(::getpid()) {
@@ -12,7 +12,7 @@ Gpu::Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal, ContextOf owner
   CudaResult result = cuda_->device(&device, ordinal);
   if (result == CudaResult::kSuccess && owner == ContextOf::kProgram)
     result = cuda_->retain_context(&context_, device);
-  if (result == CudaResult::kSuccess && owner == ContextOf::kPlugin) {
+  if (result == CudaResult::kSuccess && owner == ContextOf::kOwn) {
     result = cuda_->create_context(&context_, 0, device);
     CudaFunctions::Context pushed = nullptr;
     if (result == CudaResult::kSuccess) cuda_->pop_context(&pushed);
@@ -27,7 +27,7 @@ Gpu::Gpu(std::shared_ptr<const CudaFunctions> cuda, int ordinal, ContextOf owner
 Gpu::~Gpu() {
   if (!usable()) return;
   if (owner_ == ContextOf::kProgram) cuda_->release_context(ordinal_);
-  if (owner_ == ContextOf::kPlugin) cuda_->destroy_context(context_);
+  if (owner_ == ContextOf::kOwn) cuda_->destroy_context(context_);
 }
 
 bool Gpu::usable() const noexcept {
@@ -45,4 +45,4 @@ Calls::~Calls() {
   if (pushed_) cuda_.pop_context(&context);
 }
 
-}  // namespace tombolo::net_plugin::gpu
+}  // namespace tombolo::transport::gpu

@@ -1,8 +1,8 @@
-#include "net_plugin/gpu/copier.h"
+#include "transport/gpu/copier.h"
 
 #include "base/error.h"
 
-namespace tombolo::net_plugin::gpu {
+namespace tombolo::transport::gpu {
 namespace {
 
 /// At the end of a process the driver shuts down before us: nothing runs on its GPUs any more.
@@ -105,4 +105,4 @@ void Copier::look(Direction& direction) noexcept {
   }
 }
 
-}  // namespace tombolo::net_plugin::gpu
+}  // namespace tombolo::transport::gpu

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "net_plugin/gpu/gpu.h"
+#include "transport/gpu/gpu.h"
 
-namespace tombolo::net_plugin::gpu {
+namespace tombolo::transport::gpu {
 
 /// A copy, as its owner sees it. It must stay where it is while it is under way.
 struct Copy {
@@ -70,4 +70,4 @@ class Copier {
   Direction to_host_, to_device_;
 };
 
-}  // namespace tombolo::net_plugin::gpu
+}  // namespace tombolo::transport::gpu
