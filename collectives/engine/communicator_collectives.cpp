@@ -396,7 +396,7 @@ void Communicator::State::run(const CollectiveCall& call) {
 void Communicator::run(const CollectiveCall& call) {
   const Call entered(*state_);
   state_->require_usable();
-  if (State::may_be_on_gpu(call) || !state_->deferred.empty()) return state_->run_deferred(call);
+  if (state_->may_be_on_gpu(call) || !state_->deferred.empty()) return state_->run_deferred(call);
   state_->run(call);
 }
 

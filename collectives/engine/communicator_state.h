@@ -88,7 +88,10 @@ struct Communicator::State {
   void wait_for(const StartedCollective& started);
   // --- calls on GPU memory
   /// Whether a buffer of the call may be GPU memory. Where the process has no CUDA it costs next to nothing.
-  static bool may_be_on_gpu(const CollectiveCall& call) noexcept;
+  bool may_be_on_gpu(const CollectiveCall& call) noexcept;
+  std::array<const void*, 3> looked_at{this, this,
+                                       this};  ///< the last call's buffers, in a process without CUDA
+  unsigned unseen = 0;                         ///< calls since then for which nothing was looked at
   /// Begins to stage those buffers of the call that are GPU memory, and replaces them in `call`. Null where
   /// none is. Throws kInvalidUsage where they are on different GPUs or the stream is none of theirs; other
   /// errors end the communicator.
