@@ -16,6 +16,14 @@ namespace tombolo::transport::tcp {
 void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
+  // No other stream could read or write that buffer either.
+  if (loss.why == StreamLoss::Why::kError && loss.error_number == EFAULT)
+    return fail_with(Cause::kInvalidUsage,
+                     fmt::format("{}: a posted buffer is not memory of this process that the kernel can use "
+                                 "(EFAULT). A buffer must stay allocated until its request is done, and GPU "
+                                 "memory be posted with its registration",
+                                 in_flight()),
+                     GoodbyeReason::kFailed, {});
   // What the peer sent before is still in the kernel, and is read first.
   if (loss.leaves_rest() && !read_rest(stream)) return;
   if (!take_acks(stream)) return;

@@ -1,5 +1,6 @@
 // A connection to which the system refuses what it needs to be made.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <set>
@@ -92,6 +93,37 @@ TEST_F(RefusedCalls, TheAcceptingEndMakesAFailedConnectionAndTellsItsPeer) {
   ASSERT_TRUE(header.has_value());
   EXPECT_EQ(header->type, FrameType::kGoodbye);
   EXPECT_EQ(header->reason, GoodbyeReason::kFailed);
+}
+
+/// Memory that nobody may touch, as that of a GPU to a processor.
+class NoMemory {
+ public:
+  NoMemory() : at_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+  ~NoMemory() { munmap(at_, kBytes); }
+  NoMemory(const NoMemory&) = delete;
+  NoMemory& operator=(const NoMemory&) = delete;
+  std::span<std::byte> span() const { return {static_cast<std::byte*>(at_), kBytes}; }
+
+ private:
+  static constexpr std::size_t kBytes = 1 << 20;
+  void* at_;
+};
+
+// Another stream would be refused in the same way, over and over. (Of a receive the first bytes may be copied
+// here, which ends the process, as any use of such memory.)
+TEST(RefusedBuffers, OfASendFailsTheConnectionAndIsNotTriedAgain) {
+  auto [left, right] = test::connect_routers(test::router_options("left"), test::router_options("right"));
+  ASSERT_TRUE(left && right);
+  const NoMemory none;
+  std::vector<std::byte> some(none.span().size());
+  Request* receive = right->post_receive(some);
+  Request* send = left->post_send(none.span());
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(*left, send, bytes, right.get()), Outcome::kFailed);
+  EXPECT_EQ(test::finish(*right, receive, bytes, left.get()), Outcome::kFailed);
+  ASSERT_NE(left->error(), nullptr);
+  EXPECT_EQ(left->error()->cause(), Cause::kInvalidUsage);
+  test::expect_in(left->error()->what(), "is not memory of this process that the kernel can use");
 }
 
 }  // namespace
