@@ -55,6 +55,16 @@ std::set<std::string> threads_here() {
   return threads;
 }
 
+/// Throws unless these threads and descriptors are what is left soon: a thread that was joined may still be
+/// listed for a moment.
+void require_left(const std::set<std::string>& threads, const std::set<std::string>& open) {
+  for (const auto until = Deadline::after(kPatience);
+       (threads_here() != threads || descriptors() != open) && !until.passed();)
+    std::this_thread::yield();
+  REQUIRE_EQ(threads_here(), threads);
+  REQUIRE_EQ(descriptors(), open);
+}
+
 /// Mappings of the library in this process.
 std::size_t mappings_of(const std::string& library) {
   std::ifstream maps("/proc/self/maps");
@@ -115,8 +125,7 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
         REQUIRE(plugin->close_listen(listen_comm) == abi::ncclSuccess);
         REQUIRE(plugin->finalize(context) == abi::ncclSuccess);
       }
-      REQUIRE_EQ(threads_here(), threads);
-      REQUIRE_EQ(descriptors(), open);
+      require_left(threads, open);
       if (!kSanitized) REQUIRE(mappings_of("libnccl-net-tombolo") == 0);
     }
   });
@@ -162,12 +171,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
       REQUIRE(failure == "");
       REQUIRE(encrypted);
       REQUIRE(ended);
-      // A thread that was joined may still be listed for a moment.
-      for (const auto until = Deadline::after(kPatience);
-           (threads_here() != threads || descriptors() != open) && !until.passed();)
-        std::this_thread::yield();
-      REQUIRE_EQ(threads_here(), threads);
-      REQUIRE_EQ(descriptors(), open);
+      require_left(threads, open);
       // It may stay, as OpenSSL wants it; but once, however often it is loaded.
       if (round == 0) mapped = mappings_of("libnccl-net-tombolo");
       REQUIRE(mappings_of("libnccl-net-tombolo") == mapped);
