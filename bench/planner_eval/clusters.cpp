@@ -58,6 +58,7 @@ PlanOptions options_for(std::string_view strategy) {
   options.strategy = strategy;
   Job megatron;
   megatron.framework = Framework::kMegatron;
+  megatron.fused_attention = false;  // or there would be nothing to recompute selectively
   options.savings = savings_of(megatron);
   return options;
 }
