@@ -33,11 +33,11 @@ transport::GpuStagingMaker Legs::further_legs() const {
 
 std::unique_ptr<transport::Connection> Legs::leg(std::unique_ptr<transport::Connection> connection) const {
   if (!connection) return connection;
-  // What may go on over another way stages its legs itself.
-  if (!stages(connection->label()) || connection->route().reaches_gpu_memory || connection->route().resumable)
-    return connection;
+  if (!stages(connection->label()) || connection->route().reaches_gpu_memory) return connection;
   log_.info("the {} connection to {} stages GPU memory through host memory, by pieces of {} bytes",
             connection->route().transport, connection->route().peer_host, gpu::kPieceBytes);
+  // What may go on over another way stages its legs itself.
+  if (connection->route().resumable) return connection;
   return std::make_unique<gpu::StagedConnection>(std::move(connection), directions_, support_->staging(),
                                                  log_, overlong_);
 }

@@ -11,7 +11,7 @@
 namespace tombolo::net_plugin {
 namespace {
 
-/// Whether a transport's connections need no registration of host memory.
+/// Whether a transport's connections need no registration of host memory. Those that may go over to NICs do.
 bool carries_unregistered(std::string_view transport) noexcept {
   return transport == "shm" || transport.starts_with("tcp");
 }
@@ -22,7 +22,8 @@ Registration::Registration(std::span<std::byte> buffer, transport::Connection& f
                            transport::MemoryKind kind)
     : buffer_(buffer),
       kind_(kind),
-      everywhere_(kind == transport::MemoryKind::kHost && carries_unregistered(first.route().transport)) {
+      everywhere_(kind == transport::MemoryKind::kHost && carries_unregistered(first.route().transport) &&
+                  !first.route().resumable) {
   if (!everywhere_) add(0, first);
 }
 

@@ -169,7 +169,9 @@ bool StagedConnection::place(Slot& slot) noexcept {
   }
   std::byte* to = message.data + message.moved;
   slot.message = &message;
-  slot.copier = message.memory != nullptr ? message.memory->copier() : nullptr;
+  // The memory of an empty message is not asked for: the owner may have had it elsewhere meanwhile
+  // (transport/routing/failover_retiring.cpp), and ended it.
+  slot.copier = kept > 0 && message.memory != nullptr ? message.memory->copier() : nullptr;
   slot.state = PieceState::kFree;
   if (kept > 0 && slot.copier == nullptr) std::memcpy(to, slot.piece->data, kept);
   if (kept > 0 && slot.copier != nullptr) {

@@ -374,7 +374,9 @@ void HalfOpenStreams::trust(HalfOpen& half) {
   backend.prepare_stream(half.socket.get(), half.nic, half.hello.streams);
   // The peer knows whereto its next leg goes from the moment it is connected; and a leg knows it already.
   ReservedListener legs;
-  if (half.hello.resumable && !found.for_legs) legs = registrations_.reserve_for_legs(half.end);
+  // Where several streams make a connection, which are answered apart, it hears it from the first record.
+  if (half.hello.resumable && !found.for_legs && backend.resumes() == Backend::Resumes::kAlways)
+    legs = registrations_.reserve_for_legs(half.end);
   if (give_reply(half, HandshakeStatus::kOk, found.for_legs ? half.hello.listener : legs.number)) {
     found.inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
                       std::move(half.tls), std::move(legs)});

@@ -82,7 +82,9 @@ void FailoverConnection::become(FailoverEvent event) {
 
 void FailoverConnection::show_route() noexcept {
   moved_ = false;
-  if (leg_ != nullptr) route_ = leg_->route();
+  if (leg_ == nullptr) return;
+  route_ = leg_->route();
+  route_.resumable = true;
 }
 
 /// Another thread would wake nobody who waits on the handles of a leg, so that it leaves owners alone who do:
@@ -91,7 +93,9 @@ Duration FailoverConnection::progress_in_background() noexcept {
   const Turns::Visit visit(turns_);
   if (visit.finds() != Turns::Visit::Finds::kNobody || waits_ || error_)
     return bootstrap::BackgroundProgress::kIdle;
-  if (state_ == FailoverState::kUp && kept_.empty() && !retiring_ && !notice_) {
+  const bool waits_for_record = record_sent_ != nullptr || record_received_ != nullptr;
+  if (state_ == FailoverState::kUp && kept_.empty() && !retiring_ && !notice_ && !waits_for_record &&
+      arrived_ == nullptr) {
     guarded([&] {
       look_for_arrivals();
       if (!error_ && state_ == FailoverState::kUp && absences_.any()) return_to_lost_nics();
@@ -275,6 +279,8 @@ Outcome FailoverConnection::test(Request* request, std::size_t& bytes) noexcept 
   }
   const bool done = message.state == Message::State::kDone;
   if (!done && !error_) return Outcome::kPending;
+  // What was received over a leg is flushed by the owner as that leg needs it.
+  if (done && moved_) show_route();
   bytes = done ? message.bytes : 0;
   (is_send ? sends_ : receives_).hand_back(message);
   return done ? Outcome::kDone : Outcome::kFailed;
@@ -293,7 +299,23 @@ void FailoverConnection::take_from_leg(Message& message, bool is_send) noexcept 
       return;
     case Outcome::kFailed:
       message.state = Message::State::kWaiting;
+      if (retires) retiring_->lost = true;
   }
+}
+
+/// Whether the leg still brings something for a message in this state, though it has failed: of what came
+/// before the copies into a GPU may last. Takes what is done.
+bool FailoverConnection::still_brings(Message::State on) noexcept {
+  bool brings = false;
+  for (FailoverWindow* window : {&sends_, &receives_}) {
+    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
+      Message* message = window->find(sequence);
+      if (message == nullptr || message->state != on) continue;
+      take_from_leg(*message, window == &sends_);
+      brings |= message->state == on;
+    }
+  }
+  return brings;
 }
 
 bool FailoverConnection::progress() noexcept {

@@ -129,6 +129,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   static constexpr const char* kReturns = "NICs that had failed are ready again";
   // The accepting end asks so often whether the other one is still at it.
   static constexpr Duration kAskAgain = std::chrono::seconds(1);
+  // What has come over a leg whose failure is the connection's may be copied for so long.
+  static constexpr Duration kLastWords = std::chrono::seconds(10);
 
   /// A flush outlives its leg: what NICs have written is flushed as the leg is left.
   struct Flush final : Request {
@@ -174,6 +176,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void finish_receive(Message& message, std::size_t bytes) noexcept;
   void deliver_early(Message& message);
   void take_from_leg(Message& message, bool is_send) noexcept;
+  bool still_brings(Message::State on) noexcept;
   bool look_due() noexcept;
   bool turn(bool moved) noexcept;
   bool move() noexcept;
@@ -223,6 +226,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void begin_attempt();
   /// One to the peer's listener that says no more than its label; null: there is no way to say it.
   std::unique_ptr<Connecting> stream_that_tells(std::uint64_t label, Duration time);
+  std::vector<bootstrap::Way> ways_that_tell(const ConnectOptions& options) const;
   void tell_peer();
   bool return_to_lost_nics();
   bool begin_return(TimePoint now);
@@ -252,6 +256,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   bool peer_knows_ = false;                  // that the leg has failed
   TimePoint since_{}, stopped_{}, begun_{};  // when the last leg failed and was fenced, and this one began
   Deadline patience_;                        // kMoving, kAgreeing
+  std::optional<Deadline> last_words_;       // of a leg that has failed, and with it the connection
   TimePoint try_again_{}, look_again_{};
 
   std::unique_ptr<bootstrap::AuthenticatingListener> listener_;

@@ -325,7 +325,7 @@ TEST(FailoverRecordTest, AnotherVersionIsNamed) {
     FailoverRecord::decode(bytes);
     ADD_FAILURE() << "read";
   } catch (const Error& error) {
-    test::expect_in(error.what(), "version 9, this build speaks 2");
+    test::expect_in(error.what(), "version 9, this build speaks 3");
   }
 }
 

@@ -148,7 +148,13 @@ void FailoverConnection::leg_failed() {
   const Resumable* way = leg_->resumable();
   // Over a leg on which the ends have not agreed yet, nothing has gone that could be lost.
   const bool another = (way != nullptr && way->path_failed()) || state_ == FailoverState::kAgreeing;
-  if (!another) return give_up(error.cause(), error.what() + why_it_stays());
+  if (!another) {
+    // What the peer sent before it closed is still to be had, also over the leg that retires.
+    if (!last_words_) last_words_ = Deadline::after(kLastWords, *local().clock);
+    const bool retires = retiring_ && retiring_->leg->error() == nullptr;
+    if ((retires || still_brings(Message::State::kOnLeg)) && !last_words_->passed()) return;
+    return give_up(error.cause(), error.what() + why_it_stays());
+  }
   peer_knows_ = error.cause() == Cause::kRemote;
   lose_leg(error.cause(), error.what());
 }
@@ -201,7 +207,9 @@ void FailoverConnection::leave_leg(const std::string& why) {
     since_ = local().clock->now();
     // The connecting end finds out by itself whether the peer's host is there. The other waits for what that
     // end's owner does, who may compute for long.
-    patience_ = Deadline::after(local().idle_timeout * (connecting() ? 1 : kOwnersFactor), *local().clock);
+    // So does a leg that still retires.
+    const int factor = connecting() && !retiring_ ? 1 : kOwnersFactor;
+    patience_ = Deadline::after(local().idle_timeout * factor, *local().clock);
   }
   become(FailoverEvent::kLegLost);
   drop_leg();

@@ -43,7 +43,10 @@ class FailoverListener final : public Listener {
   std::unique_ptr<Connection> accept() override {
     auto [made, legs] = beneath_->accept_with_legs();
     if (!made || !goes_on(*made)) return std::move(made);
-    auto listener = std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor, std::move(legs));
+    // None was reserved where the peer hears of it in the first record.
+    auto listener = legs.number != 0 ? std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor,
+                                                                                           std::move(legs))
+                                     : std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor);
     return std::make_unique<FailoverConnection>(std::move(made), maker_, FailoverConnection::Side::kAccepting,
                                                 std::move(listener), Endpoint(), ConnectOptions());
   }

@@ -139,12 +139,17 @@ void FailoverConnection::begin_attempt() {
   attempt_ = std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
 }
 
+std::vector<bootstrap::Way> FailoverConnection::ways_that_tell(const ConnectOptions& options) const {
+  std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, absences_.away());
+  std::erase_if(ways, [](const bootstrap::Way& way) { return way.carrier != Carrier::kTcp; });
+  return ways;
+}
+
 std::unique_ptr<Connecting> FailoverConnection::stream_that_tells(std::uint64_t label, Duration time) {
   ConnectOptions options = options_;
   options.label = label;
   options.deadline = std::min(kLongestAttempt, time);
-  std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, absences_.away());
-  std::erase_if(ways, [](const bootstrap::Way& way) { return way.carrier != Carrier::kTcp; });
+  std::vector<bootstrap::Way> ways = ways_that_tell(options);
   if (ways.empty()) return nullptr;
   return std::make_unique<BestConnecting>(maker_.acceptor, std::move(ways));
 }
@@ -183,7 +188,8 @@ bool FailoverConnection::return_to_lost_nics() {
 /// False where there is nothing to begin.
 bool FailoverConnection::begin_return(TimePoint now) {
   if (now < look_again_ || !why_it_stays().empty()) return false;
-  if (leg_->resumable() == nullptr && !may_retire_leg()) return false;
+  // It may have to be told apart whether this end has gone over.
+  if (leg_->resumable() == nullptr && (!may_retire_leg() || ways_that_tell(options_).empty())) return false;
   look_again_ = now + maker_.return_after / kLooks;
   returning_ = absences_.due(now, [&](const std::string& nic) { return maker_.ways->ready(nic); });
   if (!returning_) return false;

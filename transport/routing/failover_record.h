@@ -17,7 +17,7 @@ namespace tombolo::transport {
 /// shows each byte.
 struct FailoverRecord {
   static constexpr std::size_t kBytes = 1024;
-  static constexpr std::uint8_t kVersion = 2;
+  static constexpr std::uint8_t kVersion = 3;
   /// Messages before `prefix` have been received, and of those after it the ones whose bit is set.
   static constexpr std::size_t kBits = 2 * kRequestsPerDirection;
 

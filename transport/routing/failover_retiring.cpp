@@ -13,10 +13,10 @@
 #include "transport/routing/failover_connection.h"
 
 namespace tombolo::transport {
-
 /// What was sent over the leg belongs to messages that were agreed upon, and nothing else is under way there.
 bool FailoverConnection::may_retire_leg() const noexcept {
   return state_ == FailoverState::kUp && !retiring_ && kept_.empty() && record_sent_ == nullptr &&
+         record_received_ == nullptr &&
          std::ranges::none_of(flushes_, [](const Flush& one) { return one.state == Flush::State::kOnLeg; });
 }
 
@@ -122,6 +122,7 @@ void FailoverConnection::take_leg_back() {
   }
   memories_.take_back(leg_.get());
   retiring_.reset();
+  attempt_.reset();
   moved_ = true;
   become(FailoverEvent::kAgreed);
   local().log.warning("{}: stays on {}, for the better way failed as it was made", description_,
@@ -134,28 +135,24 @@ void FailoverConnection::take_leg_back() {
 bool FailoverConnection::serve_retiring() noexcept {
   bool moved = retiring_->leg->progress();
   if (state_ != FailoverState::kUp) moved |= feed_receives();
-  bool over = retiring_->receives_end && receives_.fed() >= *retiring_->receives_end;
-  for (FailoverWindow* window : {&sends_, &receives_}) {
-    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
-      Message* message = window->find(sequence);
-      if (message == nullptr || message->state != Message::State::kOnRetiring) continue;
-      take_from_leg(*message, window == &sends_);
-      const bool done = message->state == Message::State::kDone;
-      moved |= done;
-      over &= done;
-    }
-  }
-  const Error* error = retiring_->leg->error();
+  if (error_) return true;
+  const RetiringLeg& old = *retiring_;
+  const bool brings = still_brings(Message::State::kOnRetiring);
+  const bool over = !brings && !old.lost && old.receives_end && receives_.fed() >= *old.receives_end;
+  const Error* error = old.leg->error();
   if (over && (error != nullptr || say_farewell())) {
     drop_retiring();
+    // The next leg could not be made meanwhile.
+    if (state_ == FailoverState::kMoving) patience_ = Deadline::after(local().idle_timeout, *local().clock);
     return true;
   }
-  if (error != nullptr) {
-    guarded([&] {
-      give_up(error->cause(),
-              fmt::format("{}; the connection was leaving that way for a better one", error->what()));
-    });
-  }
+  if (error == nullptr || over) return moved;
+  if (!last_words_) last_words_ = Deadline::after(kLastWords, *local().clock);
+  if (brings && !old.lost && !last_words_->passed()) return moved;
+  guarded([&] {
+    give_up(error->cause(),
+            fmt::format("{}; the connection was leaving that way for a better one", error->what()));
+  });
   return moved;
 }
 

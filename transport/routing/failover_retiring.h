@@ -25,6 +25,7 @@ struct RetiringLeg {
   /// Empty messages, each end's last over that leg: that it has all which was to come over it.
   Request *farewell_out = nullptr, *farewell_in = nullptr;
   bool told = false, heard = false;
+  bool lost = false;  ///< it has failed with one of its messages
   /// What came over the next leg, which failed before `receives_end` was known.
   std::vector<NumberedMessage> unplaced;
 };

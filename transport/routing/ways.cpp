@@ -136,11 +136,11 @@ void BestConnecting::turn_to_next(const Error& error, bool start_it) {
     throw Error(error.cause(), error.what() + tried_);
   bootstrap::Way& next = ways_[++at_];
   const bootstrap::Way& last = ways_[at_ - 1];
-  if (last.route.resumable) {
+  if (last.route.resumable)
     for (const auto& [here, there] : last.nic_pairs) left_.push_back({here.nic, there.address});
+  if (!left_.empty())
     next.route.resumable =
         acceptor_->local()->backend_of(next.carrier)->resumes() != Backend::Resumes::kNever;
-  }
   tried_ += fmt::format("; {} was tried first: {}", last.route.transport, error.what());
   next.route.reason += tried_;
   if (start_it) start();
