@@ -48,12 +48,19 @@ Started started(const Plan& plan, const topology::ClusterFile& cluster, std::str
       "  cat > \"$groups\" <<'END'\n" +
           groups +
           "END\n"
-          "fi\n",
+          "fi\n"
+          // A signal that comes before the program is known is passed on once it is.
+          "program= stop=\n"
+          "trap 'stop=1; [ -z \"$program\" ] || kill -TERM \"$program\" 2>/dev/null' HUP INT TERM\n",
       "torchrun", fmt::format(" \\\n  ${{groups:+{}\"$groups\"}}", networks_argument),
       " &\nprogram=$!\n"
-      "trap 'kill -TERM \"$program\" 2>/dev/null' HUP INT TERM\n"
+      "[ -z \"$stop\" ] || kill -TERM \"$program\" 2>/dev/null\n"
       "wait \"$program\"; status=$?\n"
       "while kill -0 \"$program\" 2>/dev/null; do wait \"$program\"; status=$?; done\n"
+      // The wait that a signal ended may have seen the program's end too, which the shell then keeps for the
+      // next.
+      "wait \"$program\" 2>/dev/null; kept=$?\n"
+      "[ \"$kept\" -eq 127 ] || status=$kept\n"
       "exit \"$status\""};
 }
 
