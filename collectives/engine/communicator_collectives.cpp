@@ -324,7 +324,7 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
     return made;
   }
   made.deferred = std::make_shared<DeferredCollective>(
-      DeferredCollective{std::move(on_host), made.key, std::move(choice), channel, std::move(in_use)});
+      DeferredCollective{std::move(on_host), made.key, choice, channel, std::move(in_use)});
   deferred.push_back(made.deferred);
   if (made.deferred->staged) {
     staged.push_back(
