@@ -1,5 +1,7 @@
 #include "topology/testing/pretended_nvml.h"
 
+#include <atomic>
+
 namespace tombolo::topology::test {
 
 PretendedNvml& pretended_nvml() {
@@ -37,12 +39,12 @@ extern "C" {
 
 int nvmlInit_v2() {
   if (!pretended_nvml().starts) return kNotFound;
-  ++pretended_nvml().running;
+  std::atomic_ref(pretended_nvml().running).fetch_add(1);  // ranks as threads begin together
   return kDone;
 }
 
 int nvmlShutdown() {
-  --pretended_nvml().running;
+  std::atomic_ref(pretended_nvml().running).fetch_sub(1);
   return kDone;
 }
 
