@@ -20,9 +20,9 @@ class TheIslandsFile : public ::testing::Test {
     return IslandsFile(folder_.file("deep/islands.json"), hosts, Log());
   }
   /// Changes when the hosts were measured.
-  void make_older(std::int64_t seconds) const {
+  void make_older(std::int64_t by_seconds) const {
     Json json = Json::parse(folder_.read("deep/islands.json"));
-    json["measured"] = json.at("measured").get<std::int64_t>() - seconds;
+    json["measured"] = json.at("measured").get<std::int64_t>() - by_seconds;
     folder_.write("deep/islands.json", json.dump());
   }
 

@@ -1,5 +1,4 @@
-// Calls on GPU memory, of a pretended GPU whose driver notes every breach of its rules, against the same
-// calls on host memory.
+// Calls on GPU memory against the same calls on host memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,58 +6,13 @@
 #include <memory>
 #include <random>
 
-#include "base/randomized_test.h"
-#include "collectives/engine/communicator.h"
-#include "collectives/testing/elements.h"
-#include "collectives/testing/test_support.h"
-#include "topology/system/cuda_library.h"
-#include "topology/testing/pretended_cuda.h"
+#include "collectives/testing/on_gpu.h"
 
 namespace tombolo::collectives {
 namespace {
 
-using test::Bytes;
-using test::expect_fine;
-using test::Outcome;
-using test::run_ranks;
-using topology::test::PretendedCuda;
-using topology::test::PretendedCudaOptions;
-using topology::test::PretendedPace;
-using MemoryOf = PretendedCuda::MemoryOf;
-
-PretendedCuda& cuda() {
-  return PretendedCuda::instance();
-}
-
-/// A buffer in host memory or a GPU's.
-class Buffer {
- public:
-  Buffer(std::size_t bytes, bool on_gpu, int gpu = 0, MemoryOf of = MemoryOf::kPrimaryContext)
-      : on_gpu_(on_gpu), host_(bytes, std::byte{0x5a}) {
-    data_ = on_gpu ? cuda().allocate(bytes, gpu, of) : host_.data();
-    if (on_gpu) cuda().write(data_, host_);
-  }
-  ~Buffer() {
-    if (on_gpu_) cuda().release(data_);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() { return data_; }
-  void write(const Bytes& bytes) {
-    if (on_gpu_) {
-      cuda().write(data_, bytes);
-    } else {
-      std::ranges::copy(bytes, data_);
-    }
-  }
-  Bytes read() const { return on_gpu_ ? cuda().read(data_, host_.size()) : host_; }
-
- private:
-  bool on_gpu_;
-  Bytes host_;
-  std::byte* data_ = nullptr;
-};
+using namespace test;
+using test::Buffer;  // not that of a schedule
 
 /// A call that all ranks make alike, with what differs between them.
 struct Plan {
@@ -212,41 +166,6 @@ struct Made {
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(plan->own);
     return {begin, begin + static_cast<std::ptrdiff_t>(plan->receive_bytes)};
   }
-};
-
-class CollectivesOnGpu : public ::testing::Test {
- protected:
-  ~CollectivesOnGpu() override {
-    for (const std::string& breach : cuda().breaches()) ADD_FAILURE() << breach;
-    const auto held = cuda().holdings();
-    EXPECT_EQ(held.contexts, 0);
-    EXPECT_EQ(held.streams, 0);
-    EXPECT_EQ(held.events, 0);
-    EXPECT_EQ(held.host_allocations, 0);
-    cuda().reset();
-  }
-  /// The program's part: it starts the driver.
-  void start(PretendedCudaOptions options = {}) {
-    options.default_stream = true;
-    cuda().reset(options);
-    program_ = topology::CudaFunctions::load(nullptr);
-    ASSERT_NE(program_, nullptr);
-  }
-  static std::vector<Outcome> run(std::string_view clusters, const test::Body& body, bool one_host = false,
-                                  const test::Change& change = {}) {
-    return run_ranks(
-        clusters,
-        [&](Communicator& communicator) {
-          body(communicator);
-          cuda().check_thread();
-        },
-        [&](Options& options) {
-          if (one_host) options.router.host.name = "host";
-          if (change) change(options);
-        });
-  }
-
-  std::shared_ptr<const topology::CudaFunctions> program_;
 };
 
 /// Random calls give the same bytes as on host memory, whichever ranks' buffers are where.
@@ -414,163 +333,6 @@ TEST_F(CollectivesOnGpu, ARankAloneSendsItselfAndFailsWithoutAReceive) {
     EXPECT_FALSE(communicator.test(pending));
     EXPECT_THROW(communicator.finalize(), Error) << "a receive is under way";
     EXPECT_THROW(communicator.wait(pending), Error);
-  }));
-}
-
-/// A call begins once what was queued on its stream before has run, and not earlier.
-TEST_F(CollectivesOnGpu, BeginOnceTheStreamHasComeToThem) {
-  start({.seed = test_seed()});
-  void* const stream = cuda().make_program_stream();
-  std::atomic<bool> released{false};
-  expect_fine(run("AA", [&](Communicator& communicator) {
-    const bool on_gpu = communicator.rank() == 0;
-    Buffer buffer(4096, on_gpu);
-    CollectiveCall call{Collective::kAllReduce, buffer.data(), buffer.data(), 4096, DataType::kUint8};
-    if (on_gpu) {
-      cuda().hold(stream, true);
-      cuda().launch_write(stream, buffer.data(), Bytes(4096, std::byte{5}));
-      call.stream = stream;
-    } else {
-      buffer.write(Bytes(4096, std::byte{2}));
-    }
-    const Work work = communicator.start(call);
-    if (on_gpu) {
-      for (int i = 0; i < 200; ++i) ASSERT_FALSE(communicator.test(work));
-      released = true;
-      cuda().hold(stream, false);
-    }
-    communicator.wait(work);
-    EXPECT_TRUE(released) << "the sum needs what the stream writes";
-    EXPECT_TRUE(buffer.read() == Bytes(4096, std::byte{7}));
-  }));
-}
-
-TEST_F(CollectivesOnGpu, WithoutAStreamTheDefaultOneIsWaitedFor) {
-  start({.seed = test_seed()});
-  expect_fine(run("AA", [&](Communicator& communicator) {
-    Buffer buffer(4096, true);
-    for (int i = 0; i < 10; ++i) {
-      cuda().launch_write(nullptr, buffer.data(), Bytes(4096, static_cast<std::byte>(i)));
-      communicator.all_reduce(buffer.data(), buffer.data(), 4096, DataType::kUint8, ReduceOp::kSum);
-      ASSERT_TRUE(buffer.read() == Bytes(4096, static_cast<std::byte>(2 * i))) << i;
-    }
-  }));
-}
-
-TEST_F(CollectivesOnGpu, AStreamThatNeverComesIsATimeoutThatNamesIt) {
-  start({.seed = test_seed()});
-  void* const stream = cuda().make_program_stream();
-  cuda().hold(stream, true);
-  const auto outcomes = run(
-      "AA",
-      [&](Communicator& communicator) {
-        Buffer buffer(64, communicator.rank() == 0);
-        CollectiveCall call{Collective::kAllReduce, buffer.data(), buffer.data(), 64, DataType::kUint8};
-        if (communicator.rank() == 0) call.stream = stream;
-        communicator.run(call);
-      },
-      false,
-      [](Options& options) {
-        options.deadline =
-            options.identity.rank == 0 ? std::chrono::milliseconds(300) : std::chrono::seconds(60);
-      });
-  for (const Outcome& one : outcomes) {
-    EXPECT_EQ(one.cause, Cause::kTimeout) << one.text;
-    EXPECT_NE(one.text.find("queued on stream"), std::string::npos) << one.text;
-  }
-}
-
-TEST_F(CollectivesOnGpu, ACopyThatFailsEndsTheCommunicatorOnAllRanks) {
-  for (const bool back : {false, true}) {
-    start({.pace = PretendedPace::kLate, .seed = test_seed()});
-    const auto outcomes = run("AB", [&](Communicator& communicator) {
-      if (communicator.rank() == 1) {
-        Buffer buffer(1000, false);
-        // Of a copy back the other ranks learn by the next call.
-        for (int i = 0; i < (back ? 2 : 1); ++i)
-          communicator.all_reduce(buffer.data(), buffer.data(), 1000, DataType::kInt8, ReduceOp::kSum);
-        return;
-      }
-      Buffer buffer(1000, true);
-      CollectiveCall call{Collective::kAllReduce, buffer.data(), buffer.data(), 1000, DataType::kInt8};
-      Buffer in_host(1000, false);
-      if (back) call.send = in_host.data();
-      const Work work = communicator.start(call);
-      while (cuda().copies() == 0) ASSERT_FALSE(communicator.test(work));
-      cuda().fail_with(719);
-      EXPECT_THROW(communicator.wait(work), Error);
-      EXPECT_EQ(communicator.failure_cause(), Cause::kSystem);
-      communicator.wait(work);
-    });
-    cuda().fail_with(0);
-    for (const Outcome& one : outcomes) {
-      EXPECT_NE(one.text.find(back ? "of the receive buffer" : "of the send buffer"), std::string::npos)
-          << one.text;
-      EXPECT_EQ(one.cause, Cause::kSystem) << one.text;
-      EXPECT_NE(one.text.find("CUDA_ERROR_LAUNCH_FAILED (719)"), std::string::npos) << one.text;
-      EXPECT_NE(one.text.find("GPU 0"), std::string::npos) << one.text;
-    }
-  }
-}
-
-TEST_F(CollectivesOnGpu, ACommunicatorThatEndsWaitsForItsCopiesAlone) {
-  start({.pace = PretendedPace::kLate, .seed = test_seed()});
-  constexpr std::size_t kBytes = std::size_t{6} << 20;
-  Buffer on_gpu(kBytes, true), in_host(kBytes, false);
-  for (int i = 0; i < 5; ++i) {
-    run("AA", [&](Communicator& communicator) {
-      Buffer& buffer = communicator.rank() == 0 ? on_gpu : in_host;
-      const CollectiveCall call{Collective::kAllReduce, buffer.data(), buffer.data(), kBytes,
-                                DataType::kInt8};
-      const Work work = communicator.start(call);
-      for (int turn = 0; turn < 20 * i && communicator.rank() == 0; ++turn)
-        if (communicator.test(work)) return;
-      if (communicator.rank() == 0) throw Error(Cause::kInternal, "the program fails");
-      communicator.wait(work);
-    });
-    const auto held = cuda().holdings();
-    EXPECT_EQ(held.host_allocations + held.streams + held.events, 0) << i;
-  }
-}
-
-TEST_F(CollectivesOnGpu, NothingIsMadeAfterTheFirstCall) {
-  start({.pace = PretendedPace::kEarly, .seed = test_seed()});
-  expect_fine(run("AA", [&](Communicator& communicator) {
-    Buffer buffer(10'000, true);
-    for (int i = 0; i < 30; ++i) {
-      communicator.all_reduce(buffer.data(), buffer.data(), 10'000 - static_cast<std::size_t>(i),
-                              DataType::kInt8, ReduceOp::kMax);
-      if (i > 0) continue;
-      communicator.barrier();
-      cuda().forbid_making(true);
-    }
-    communicator.barrier();
-  }));
-  cuda().forbid_making(false);
-}
-
-TEST_F(CollectivesOnGpu, WrongArgumentsAreRefusedAndChangeNothing) {
-  start({.gpus = 2, .pace = PretendedPace::kEarly, .seed = test_seed()});
-  void* const stream = cuda().make_program_stream();
-  expect_fine(run("A", [&](Communicator& communicator) {
-    Buffer here(64, true, 0), there(64, true, 1);
-    CollectiveCall call{Collective::kAllReduce, here.data(), there.data(), 64, DataType::kUint8};
-    const auto refused = [&](const char* why) {
-      try {
-        communicator.run(call);
-        ADD_FAILURE() << why;
-      } catch (const Error& error) {
-        EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
-        EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
-      }
-    };
-    refused("on GPU 1: a call takes memory of one GPU");
-    call.receive = here.data();
-    call.stream = stream;
-    cuda().capture(true);
-    refused("no graph may be captured of it");
-    cuda().capture(false);
-    communicator.run(call);
   }));
 }
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "collectives/abort/abort_signal.h"
 #include "collectives/discovery/discover.h"
 #include "collectives/discovery/network_facts.h"
-#include "collectives/engine/abort_signal.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/engine/mesh.h"

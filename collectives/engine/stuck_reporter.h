@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "collectives/engine/abort_signal.h"
+#include "collectives/abort/abort_signal.h"
 #include "collectives/stuck/job_note.h"
 #include "collectives/stuck/rank_report.h"
 

@@ -33,13 +33,13 @@ class LaunchScripts : public ::testing::Test {
     std::ofstream(folder_ / program) << "#!/bin/sh\n" << script;
     std::filesystem::permissions(folder_ / program, std::filesystem::perms::owner_all);
   }
-  /// What the script prints, run as `environment sh script arguments`.
+  /// What the script prints, run as `environment sh script arguments`. What it started ends after a minute.
   std::string run(const std::string& script, const std::string& environment, const std::string& arguments) {
     std::ofstream(folder_ / "script") << script;
     const std::string command =
         "cd '" + folder_.string() +
         "'; unset TOMBOLO_CLUSTER TOMBOLO_HOST CUDA_VISIBLE_DEVICES; PATH=\"$PWD:$PATH\"; " + environment +
-        " sh ./script " + arguments + " 2>&1";
+        " timeout 60 sh ./script " + arguments + " 2>&1";
     FILE* pipe = popen(command.c_str(), "r");
     std::string out;
     char part[4096];

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <span>
 
+#include "collectives/abort/abort_note.h"
 #include "collectives/discovery/islands.h"
-#include "collectives/engine/abort_note.h"
 #include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/comms/handle.h"

@@ -308,12 +308,10 @@ void FailoverConnection::take_from_leg(Message& message, bool is_send) noexcept 
 bool FailoverConnection::still_brings(Message::State on) noexcept {
   bool brings = false;
   for (FailoverWindow* window : {&sends_, &receives_}) {
-    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
-      Message* message = window->find(sequence);
-      if (message == nullptr || message->state != on) continue;
-      take_from_leg(*message, window == &sends_);
-      brings |= message->state == on;
-    }
+    window->each(on, [&](Message& message) {
+      take_from_leg(message, window == &sends_);
+      brings |= message.state == on;
+    });
   }
   return brings;
 }

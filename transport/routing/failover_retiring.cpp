@@ -30,13 +30,8 @@ void FailoverConnection::retire_leg() {
   retiring_->leg = std::move(leg_);
   retiring_->number = leg_number_;
   retiring_->sends_end = sends_.fed();
-  for (FailoverWindow* window : {&sends_, &receives_}) {
-    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
-      Message* message = window->find(sequence);
-      if (message != nullptr && message->state == Message::State::kOnLeg)
-        message->state = Message::State::kOnRetiring;
-    }
-  }
+  for (FailoverWindow* window : {&sends_, &receives_})
+    window->each(Message::State::kOnLeg, [](Message& one) { one.state = Message::State::kOnRetiring; });
   memories_.retire_leg();
 }
 
@@ -113,13 +108,8 @@ void FailoverConnection::take_leg_back() {
   become(FailoverEvent::kLegMade);
   leg_ = std::move(retiring_->leg);
   leg_number_ = retiring_->number;
-  for (FailoverWindow* window : {&sends_, &receives_}) {
-    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
-      Message* message = window->find(sequence);
-      if (message != nullptr && message->state == Message::State::kOnRetiring)
-        message->state = Message::State::kOnLeg;
-    }
-  }
+  for (FailoverWindow* window : {&sends_, &receives_})
+    window->each(Message::State::kOnRetiring, [](Message& one) { one.state = Message::State::kOnLeg; });
   memories_.take_back(leg_.get());
   retiring_.reset();
   attempt_.reset();
@@ -158,32 +148,25 @@ bool FailoverConnection::serve_retiring() noexcept {
 
 /// This end has all that was to come over the leg that retires. True once the other one has, too.
 bool FailoverConnection::say_farewell() noexcept {
+  // The accepting end's goes first: while that end does not know where its receives change over, one of them
+  // would take the other's for a message.
   RetiringLeg& old = *retiring_;
-  std::size_t bytes = 0;
-  if (!old.heard) {
-    if (old.farewell_in == nullptr) old.farewell_in = old.leg->post_receive({});
-    old.heard = old.farewell_in != nullptr && old.leg->test(old.farewell_in, bytes) == Outcome::kDone;
+  for (; old.farewells < 2; ++old.farewells) {
+    const bool sends = connecting() == (old.farewells == 1);
+    Request*& farewell = sends ? old.farewell_out : old.farewell_in;
+    if (farewell == nullptr) farewell = sends ? old.leg->post_send({}) : old.leg->post_receive({});
+    std::size_t bytes = 0;
+    if (farewell == nullptr || old.leg->test(farewell, bytes) != Outcome::kDone) return false;
   }
-  // Where the accepting end does not know yet where its receives change over, one of them would take this
-  // for a message. Its own farewell says that it does.
-  if (!old.told && (!connecting() || old.heard)) {
-    if (old.farewell_out == nullptr) old.farewell_out = old.leg->post_send({});
-    old.told = old.farewell_out != nullptr && old.leg->test(old.farewell_out, bytes) == Outcome::kDone;
-  }
-  return old.told && old.heard;
+  return true;
 }
 
 /// Ends the leg that retires, if there is one, and takes what it has done. Afterwards it touches no buffer.
 void FailoverConnection::drop_retiring() noexcept {
   if (!retiring_) return;
-  for (FailoverWindow* window : {&sends_, &receives_}) {
-    for (std::uint64_t sequence = window->oldest(); sequence < window->posted(); ++sequence) {
-      Message* message = window->find(sequence);
-      if (message == nullptr || message->state != Message::State::kOnRetiring) continue;
-      take_from_leg(*message, window == &sends_);
-      if (message->state == Message::State::kOnRetiring) message->state = Message::State::kWaiting;
-    }
-  }
+  still_brings(Message::State::kOnRetiring);
+  for (FailoverWindow* window : {&sends_, &receives_})
+    window->each(Message::State::kOnRetiring, [](Message& one) { one.state = Message::State::kWaiting; });
   add_to(counts_, retiring_->leg->statistics());
   memories_.retired();
   retiring_.reset();

@@ -24,7 +24,7 @@ struct RetiringLeg {
   std::optional<std::uint64_t> receives_end;  ///< nor a receive, as the peer has said
   /// Empty messages, each end's last over that leg: that it has all which was to come over it.
   Request *farewell_out = nullptr, *farewell_in = nullptr;
-  bool told = false, heard = false;
+  int farewells = 0;  ///< of both ends, that are over
   bool lost = false;  ///< it has failed with one of its messages
   /// What came over the next leg, which failed before `receives_end` was known.
   std::vector<NumberedMessage> unplaced;

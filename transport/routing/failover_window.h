@@ -66,6 +66,14 @@ class FailoverWindow {
   FailoverMessage* find(std::uint64_t sequence) noexcept {
     return sequence >= oldest_ && sequence < posted_ ? slot(sequence) : nullptr;
   }
+  /// Visits the messages in that state, in their order. They may leave it meanwhile.
+  template <typename Visit>
+  void each(FailoverMessage::State state, Visit&& visit) noexcept {
+    for (std::uint64_t sequence = oldest_; sequence < posted_; ++sequence) {
+      FailoverMessage* message = find(sequence);
+      if (message != nullptr && message->state == state) visit(*message);
+    }
+  }
   bool done(std::uint64_t sequence) noexcept {
     if (sequence >= posted_) return false;
     const FailoverMessage* message = find(sequence);

@@ -114,7 +114,8 @@ const Parameter kRdmaRetries{"TOMBOLO_RDMA_RETRIES", ParameterType::kInteger, "7
 const Parameter kFailover{
     "TOMBOLO_FAILOVER", ParameterType::kChoice, "on",
     "on: where the NICs of an RDMA connection fail, its messages go on over other NICs or over TCP, and none "
-    "is lost; they return when the NICs are back. For that both ends must say on, and another way must be "
+    "is lost; they return when the NICs are back, and what began over TCP for a lack of them goes there. For "
+    "that both ends must say on, and another way must be "
     "there and allowed. A NIC that gets no "
     "acknowledgement is then given up after half a second (TOMBOLO_RDMA_TIMEOUT changes it). off: the "
     "connection fails.",

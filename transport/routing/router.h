@@ -94,8 +94,8 @@ struct RouterOptions {
   TlsOptions tls = {};
   shm::Fetch shm_fetch = shm::Fetch::kWhereCheaper;
   RdmaOptions rdma;
-  /// A connection over RDMA is taken on over another way when its NICs fail, where both ends want that.
-  /// (TOMBOLO_FAILOVER=on|off)
+  /// A connection over RDMA is taken on over another way when its NICs fail, and one that began over TCP for
+  /// a lack of them goes there later, where both ends want that. (TOMBOLO_FAILOVER=on|off)
   bool failover = true;
   /// How long a NIC that is back has to stay so at first, before a connection that left it returns to it.
   Duration return_after = std::chrono::seconds(1);

@@ -1,5 +1,5 @@
 // The note that a failing rank leaves in the store: any bytes give a note, and a note comes back as it was.
-#include "collectives/engine/abort_note.h"
+#include "collectives/abort/abort_note.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace tombolo;

@@ -1,4 +1,4 @@
-#include "collectives/engine/abort_note.h"
+#include "collectives/abort/abort_note.h"
 
 #include <charconv>
 

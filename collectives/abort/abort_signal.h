@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/abort_note.h"
+#include "collectives/abort/abort_note.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "transport/descriptor.h"
 

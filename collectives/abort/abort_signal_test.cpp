@@ -1,4 +1,4 @@
-#include "collectives/engine/abort_signal.h"
+#include "collectives/abort/abort_signal.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
