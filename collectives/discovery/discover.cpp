@@ -18,6 +18,8 @@ constexpr std::string_view kSurvey = "survey";
 /// What it tells those that measure once they are to measure no more.
 constexpr std::string_view kSettled = "settled";
 constexpr const char* kWhatRank0Found = "what rank 0 found out about the network";
+// On a busy machine processes wait for each other for some milliseconds.
+constexpr double kLongestHoldUp = 10e-3;
 // Hosts that are held up again and again are left where they then are.
 constexpr int kMostLooks = 6;
 
@@ -88,12 +90,12 @@ std::vector<std::string> by_rank(const Hosts& hosts, const std::vector<int>& isl
 }
 
 /// How often one pair of each two islands is to measure once more, and to find the same. The rates of three
-/// and more are of use, and islands that only rates show may be a mistake: a host that others held up while
-/// it measured looks far from all. Where latencies say the same, nobody was held up twice, and links so long
-/// make another look long.
+/// and more are of use, and islands may be a mistake: a host that others held up while it measured looks far
+/// from all. Nobody is held up for as long as the longest latencies at each of its round trips, and links so
+/// long make another look long.
 int looks_needed(const Islands& found, const LinkMatrix& links) {
   if (found.count == 1) return 0;
-  if (!seen_by_latency(found, links)) return 2;
+  if (found.between_latency_seconds < kLongestHoldUp || !seen_by_latency(found, links)) return 2;
   return found.count > 2 ? 1 : 0;
 }
 

@@ -38,11 +38,17 @@ struct Survey::Peer {
   bool leads = false;
 
   // Round trips: the leading end sends first.
-  Turn turn = Turn::kSend;
+  Turn turn = Turn::kOver;
   int trips = 0;
   Request* request = nullptr;
   TimePoint sent{};
   double best = 0;
+
+  void begin_round_trips() noexcept {
+    turn = leads ? Turn::kSend : Turn::kReceive;
+    trips = 0;
+    best = 0;
+  }
 
   bool usable() const noexcept { return connection != nullptr && connection->error() == nullptr; }
 
@@ -88,7 +94,6 @@ Survey::Survey(transport::Router& router, Store& store, Await await, SurveyOptio
     if (host == options_.host) continue;
     peers_[host] = std::make_unique<Peer>();
     peers_[host]->leads = options_.host < host;
-    if (!peers_[host]->leads) peers_[host]->turn = Peer::Turn::kReceive;
   }
 }
 
@@ -96,7 +101,7 @@ Survey::~Survey() = default;
 
 void Survey::measure() {
   connect();
-  time_round_trips();
+  measure_latencies();
   measure_rates();
 }
 
@@ -184,7 +189,19 @@ void Survey::dial() {
   }
 }
 
-void Survey::time_round_trips() {
+void Survey::measure_latencies() {
+  for (auto& peer : peers_) {
+    if (peer) peer->begin_round_trips();
+  }
+  publish("latency", time_round_trips());
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    const auto theirs = row_of("latency", host);
+    for (std::size_t other = host + 1; other < options_.hosts; ++other)
+      links_.latency_seconds[host][other] = links_.latency_seconds[other][host] = theirs[other];
+  }
+}
+
+std::vector<double> Survey::time_round_trips() {
   const Clock& clock = *router_.options().clock;
   const Deadline deadline = Deadline::after(options_.patience, clock);
   std::vector<pollfd> handles;
@@ -210,20 +227,14 @@ void Survey::time_round_trips() {
     if (peers_[host]->turn != Peer::Turn::kOver) peers_[host]->connection.reset();  // too slow to be measured
     row[host] = peers_[host]->best;
   }
-  publish("latency", row);
-  for (std::size_t host = 0; host < options_.hosts; ++host) {
-    const auto theirs = host == options_.host ? row : row_of("latency", host);
-    for (std::size_t other = host + 1; other < options_.hosts; ++other)
-      links_.latency_seconds[host][other] = links_.latency_seconds[other][host] = theirs[other];
-  }
+  return row;
 }
 
 void Survey::measure_rates() {
-  const std::vector<double> row = rates_in(survey_rounds(links_.latency_seconds));
-  publish("rate", row);
+  publish("rate", rates_in(survey_rounds(links_.latency_seconds)));
+  if (options_.host != 0) return;
   for (std::size_t host = 0; host < options_.hosts; ++host) {
-    if (host != options_.host && options_.host != 0) continue;
-    const auto theirs = host == options_.host ? row : row_of("rate", host);
+    const auto theirs = row_of("rate", host);
     for (std::size_t from = 0; from < options_.hosts; ++from)
       links_.bytes_per_second[from][host] = theirs[from];
   }
@@ -231,13 +242,23 @@ void Survey::measure_rates() {
 
 std::vector<std::vector<double>> Survey::measure_between(const Islands& islands) {
   const auto rounds = rounds_between(islands, looks_);
-  const std::vector<double> row = rates_in(rounds);
-  const std::string what = fmt::format("between{}", looks_++);
-  publish(what, row);
+  for (const auto& round : rounds) {
+    for (const auto& [left, right] : round) {
+      const auto one = static_cast<std::size_t>(left), other = static_cast<std::size_t>(right);
+      if (one == options_.host) peers_[other]->begin_round_trips();
+      if (other == options_.host) peers_[one]->begin_round_trips();
+    }
+  }
+  const std::string latency = fmt::format("latency{}", looks_), rate = fmt::format("between{}", looks_);
+  ++looks_;
+  publish(latency, time_round_trips());
+  publish(rate, rates_in(rounds));
   if (options_.host != 0) return {};
-  std::vector<std::vector<double>> rows;
-  for (std::size_t host = 0; host < options_.hosts; ++host)
-    rows.push_back(host == options_.host ? row : row_of(what, host));
+  std::vector<std::vector<double>> latencies, rates;
+  for (std::size_t host = 0; host < options_.hosts; ++host) {
+    latencies.push_back(row_of(latency, host));
+    rates.push_back(row_of(rate, host));
+  }
   const auto count = static_cast<std::size_t>(islands.count);
   std::vector<std::vector<double>> between(count, std::vector<double>(count));
   for (const auto& round : rounds) {
@@ -245,11 +266,15 @@ std::vector<std::vector<double>> Survey::measure_between(const Islands& islands)
       const auto one = static_cast<std::size_t>(left), other = static_cast<std::size_t>(right);
       const auto from = static_cast<std::size_t>(islands.of_host[one]),
                  to = static_cast<std::size_t>(islands.of_host[other]);
-      between[from][to] = std::max(rows[other][one], 0.0);
-      between[to][from] = std::max(rows[one][other], 0.0);
+      between[from][to] = std::max(rates[other][one], 0.0);
+      between[to][from] = std::max(rates[one][other], 0.0);
       const auto better = [](double& known, double now) { known = std::max(known, now); };
-      better(links_.bytes_per_second[one][other], rows[other][one]);
-      better(links_.bytes_per_second[other][one], rows[one][other]);
+      better(links_.bytes_per_second[one][other], rates[other][one]);
+      better(links_.bytes_per_second[other][one], rates[one][other]);
+      if (latencies[one][other] <= 0) continue;
+      double& known = links_.latency_seconds[one][other];
+      if (known <= 0 || latencies[one][other] < known) known = latencies[one][other];
+      links_.latency_seconds[other][one] = known;
     }
   }
   return between;

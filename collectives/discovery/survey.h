@@ -44,7 +44,7 @@ class Survey {
   /// Blocks; after measure(), as often as all hosts know of other islands: one pair of each two measures once
   /// more. Returns Islands::between on host 0, and of the others nothing. Throws what `await` does.
   std::vector<std::vector<double>> measure_between(const Islands& islands);
-  /// On host 0 what all have measured, of each pair the best; on the others their own part of it.
+  /// On host 0 what all have measured, of each pair the best; on the others the latencies of measure() alone.
   const LinkMatrix& links() const noexcept { return links_; }
   /// How many pairs that were to have a rate have none: they were tried in vain, or time ran out before. On
   /// host 0, after measure().
@@ -58,7 +58,10 @@ class Survey {
 
   void connect();
   void dial();
-  void time_round_trips();
+  void measure_latencies();
+  /// With the peers that have begun round trips. The row: half of the shortest, by host, where this one
+  /// leads.
+  std::vector<double> time_round_trips();
   void measure_rates();
   /// What this host received from each other one, of those that it is to meet.
   std::vector<double> rates_in(const std::vector<std::vector<std::pair<int, int>>>& rounds);

@@ -84,37 +84,43 @@ TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
   }
 }
 
-/// The rates that a rank tells of one part of the survey, which is in the names of its keys, are its own
-/// times `factor`.
-Change telling_rates(Change options_of, int rank, std::string_view part, double factor, StoreHooks& hooks) {
-  hooks.change_value = [=](std::string_view key, std::vector<std::byte>& value) {
+/// What all ranks tell of one of them in the part of the survey that is in the names of its keys is changed.
+void change_survey(StoreHooks& hooks, std::string part, std::size_t of,
+                   std::function<double(double)> changed) {
+  const auto before = hooks.change_value;
+  hooks.change_value = [=](std::string_view key, std::vector<std::byte>& row) {
+    before(key, row);
     if (key.find(part) == std::string_view::npos) return;
-    for (std::size_t at = 0; at < value.size(); at += sizeof(double)) {
-      double rate = 0;
-      std::memcpy(&rate, &value[at], sizeof rate);
-      rate *= factor;
-      std::memcpy(&value[at], &rate, sizeof rate);
+    const bool own = key.ends_with(fmt::format("/{}", of));
+    for (std::size_t at = 0; at < row.size() / sizeof(double); ++at) {
+      double value = 0;
+      std::memcpy(&value, &row[at * sizeof value], sizeof value);
+      if (value > 0 && (own || at == of)) value = changed(value);
+      std::memcpy(&row[at * sizeof value], &value, sizeof value);
     }
-  };
-  return [=, &hooks](Options& options) {
-    options_of(options);
-    if (options.identity.rank != rank) return;
-    options.store =
-        std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
   };
 }
 
-// As where the others kept it from its processor while it measured.
+// As where the others kept it from its processor while it measured rates, or all along.
 TEST(Discovery, LooksAgainAtAHostThatSeemsFarFromAll) {
   const TemporaryFolder folder;
-  for (const std::size_t hosts : {3, 5}) {
-    SCOPED_TRACE(hosts);
-    StoreHooks hooks;
-    expect_fine(run_ranks(
-        std::string(hosts, 'A'), [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
-        telling_rates(
-            discovering(std::vector<double>(hosts, 3e7), folder.file(std::to_string(hosts) + ".json")), 2,
-            "/islands/rate/", 0.05, hooks)));
+  for (const bool all_along : {false, true}) {
+    for (const std::size_t hosts : {3, 5}) {
+      SCOPED_TRACE(fmt::format("{} hosts, {}", hosts, all_along ? "all along" : "in its rates"));
+      StoreHooks hooks;
+      change_survey(hooks, "/islands/rate/", 2, [](double rate) { return 0.05 * rate; });
+      if (all_along)
+        change_survey(hooks, "/islands/latency/", 2, [](double latency) { return latency + 5e-3; });
+      const auto options_of = discovering(std::vector<double>(hosts, 3e7),
+                                          folder.file(fmt::format("{}{}.json", hosts, all_along)));
+      expect_fine(run_ranks(
+          std::string(hosts, 'A'), [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
+          [&](Options& options) {
+            options_of(options);
+            options.store = std::make_shared<HookedStore>(
+                store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+          }));
+    }
   }
 }
 

@@ -13,8 +13,8 @@ TEST(CoreSpeed, ProductsAndTriadAreNoFasterThanTheClockSaw) {
   const double flops = time_products(64, 64, 64, 0.005);
   const double bytes = time_triad(kMiB, 0.005);
   const double whole = to_seconds(Clock::steady().now() - begin);
-  // Each was called at least twice.
-  EXPECT_LT(2 * 2.0 * 64 * 64 * 64 / flops + 2 * static_cast<double>(kMiB) / bytes, whole);
+  // The clock saw at least one call of each beside the one that warms up.
+  EXPECT_LT(2.0 * 64 * 64 * 64 / flops + static_cast<double>(kMiB) / bytes, whole);
   EXPECT_GT(flops, 0);
   EXPECT_GT(bytes, 0);
 }
