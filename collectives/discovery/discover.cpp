@@ -15,13 +15,14 @@ namespace {
 
 /// What rank 0 tells the others to do where it has no file.
 constexpr std::string_view kSurvey = "survey";
-/// What it tells those that measure once they are to measure no more.
+/// What it tells those that measure: to measure all once more, and that all is known.
+constexpr std::string_view kAgain = "again";
 constexpr std::string_view kSettled = "settled";
 constexpr const char* kWhatRank0Found = "what rank 0 found out about the network";
 // On a busy machine processes wait for each other for some milliseconds.
 constexpr double kLongestHoldUp = 10e-3;
 // Hosts that are held up again and again are left where they then are.
-constexpr int kMostLooks = 6;
+constexpr int kMostRepeats = 2, kMostLooks = 6;
 
 std::string name_of(int island) {
   return island < 26 ? std::string(1, static_cast<char>('A' + island)) : fmt::format("I{}", island + 1);
@@ -103,28 +104,39 @@ int looks_needed(const Islands& found, const LinkMatrix& links) {
 template <typename Tell>
 Islands settle(Survey& survey, Tell tell) {
   const LinkMatrix& links = survey.links();
-  // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
-  Islands found =
-      find_islands(survey.missing().untried > 0 ? LinkMatrix(links.bytes_per_second.size()) : links);
-  int looks = 0;
-  for (int same = 0; looks < kMostLooks && same < looks_needed(found, links);) {
-    tell(looks++, found.encode());
+  int step = 0;
+  Islands found = find_islands(links);
+  if (survey.missing().untried > 0) {
+    // Hosts that are too busy to be in time are too busy for their rates to tell of the links.
+    found = find_islands(LinkMatrix(links.bytes_per_second.size()));
+  } else {
+    for (int repeat = 0; repeat < kMostRepeats && unlike_inside(found, links); ++repeat) {
+      tell(step++, std::string(kAgain));
+      survey.measure();
+      found = find_islands(links);
+    }
+  }
+  for (int same = 0, look = 0; look < kMostLooks && same < looks_needed(found, links); ++look) {
+    tell(step++, found.encode());
     auto between = survey.measure_between(found);
     const Islands before = std::exchange(found, find_islands(links));
     same = found.of_host == before.of_host ? same + 1 : 0;
     if (found.count > 2 && same > 0) found.between = std::move(between);
   }
-  tell(looks, std::string(kSettled));
+  tell(step, std::string(kSettled));
   return found;
 }
 
 /// On the other hosts, after their surveys: measures with host 0 until that is settled.
 template <typename Hear>
 void follow(Survey& survey, std::size_t hosts, Hear hear) {
-  for (int look = 0;; ++look) {
-    const std::string told = hear(look);
+  for (int step = 0;; ++step) {
+    const std::string told = hear(step);
     if (told == kSettled) return;
-    survey.measure_between(Islands::decode(told, hosts, kWhatRank0Found));
+    if (told == kAgain)
+      survey.measure();
+    else
+      survey.measure_between(Islands::decode(told, hosts, kWhatRank0Found));
   }
 }
 
@@ -155,12 +167,12 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
       Survey survey(router, store,
                     [&](const std::string& key, std::size_t host) { return await(key, hosts.leaders[host]); },
                     {.prefix = prefix, .host = own, .hosts = hosts.all.size()});
-      const auto look_key = [&](int look) { return fmt::format("{}/look/{}", prefix, look); };
+      const auto step_key = [&](int step) { return fmt::format("{}/step/{}", prefix, step); };
       survey.measure();
       if (rank == 0) {
         const Survey::Missing missing = survey.missing();
         const Islands found =
-            settle(survey, [&](int look, const std::string& what) { tell(look_key(look), what); });
+            settle(survey, [&](int step, const std::string& what) { tell(step_key(step), what); });
         source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
         if (missing.untried + missing.in_vain == 0)
           kept->save(found);
@@ -169,7 +181,7 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
                                 missing.in_vain);
         tell(measured_at, found.encode());
       } else {
-        follow(survey, hosts.all.size(), [&](int look) { return text(await(look_key(look), 0)); });
+        follow(survey, hosts.all.size(), [&](int step) { return text(await(step_key(step), 0)); });
       }
     }
     told = text(await(measured_at, 0));

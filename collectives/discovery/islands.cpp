@@ -106,6 +106,18 @@ Matrix distances(const LinkMatrix& links) {
 
 }  // namespace
 
+void LinkMatrix::learn_rate(std::size_t from, std::size_t to, double rate) {
+  double& known = bytes_per_second[from][to];
+  known = known == 0 ? rate : std::max(known, rate);
+}
+
+void LinkMatrix::learn_latency(std::size_t one, std::size_t other, double seconds) {
+  if (seconds <= 0) return;
+  double& known = latency_seconds[one][other];
+  known = known <= 0 ? seconds : std::min(known, seconds);
+  latency_seconds[other][one] = known;
+}
+
 Islands find_islands(const LinkMatrix& links) {
   const std::size_t hosts = links.bytes_per_second.size();
   Islands islands;
@@ -128,6 +140,28 @@ Islands find_islands(const LinkMatrix& links) {
   islands.inside_latency_seconds = median(std::move(inside_latency));
   islands.between_latency_seconds = median(std::move(between_latency));
   return islands;
+}
+
+bool unlike_inside(const Islands& islands, const LinkMatrix& links) {
+  const Matrix distance = distances(links);
+  std::vector<double> shortest(static_cast<std::size_t>(islands.count)), longest(shortest);
+  for (std::size_t i = 0; i < distance.size(); ++i) {
+    for (std::size_t j = i + 1; j < distance.size(); ++j) {
+      const int island = islands.of_host[i];
+      if (island != islands.of_host[j] || links.bytes_per_second[i][j] <= 0 ||
+          links.bytes_per_second[j][i] <= 0)
+        continue;
+      const double length = (distance[i][j] + distance[j][i]) / 2;
+      double &least = shortest[static_cast<std::size_t>(island)],
+             &most = longest[static_cast<std::size_t>(island)];
+      least = least == 0 ? length : std::min(least, length);
+      most = std::max(most, length);
+    }
+  }
+  for (std::size_t island = 0; island < shortest.size(); ++island) {
+    if (longest[island] > kMuchNearer * shortest[island]) return true;
+  }
+  return false;
 }
 
 bool seen_by_latency(const Islands& islands, const LinkMatrix& links) {

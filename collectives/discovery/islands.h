@@ -17,6 +17,11 @@ struct LinkMatrix {
   explicit LinkMatrix(std::size_t hosts)
       : bytes_per_second(hosts, std::vector<double>(hosts)), latency_seconds(bytes_per_second) {}
 
+  /// Keep the better of what was known and what was measured now: who is held up looks farther than it is.
+  void learn_rate(std::size_t from, std::size_t to, double rate);
+  /// In both directions. 0: it was not measured now.
+  void learn_latency(std::size_t one, std::size_t other, double seconds);
+
   std::vector<std::vector<double>> bytes_per_second, latency_seconds;
 };
 
@@ -49,6 +54,11 @@ Islands find_islands(const LinkMatrix& links);
 
 /// Whether latencies alone show these islands too.
 bool seen_by_latency(const Islands& islands, const LinkMatrix& links);
+
+/// Whether links inside an island are so unlike that they would be islands' borders if there were more of the
+/// short ones: some of the hosts were held up while they measured, or there are more levels than islands
+/// tell.
+bool unlike_inside(const Islands& islands, const LinkMatrix& links);
 
 /// Rounds of pairs of hosts that are to measure their rates at the same time, each host in one pair of a
 /// round, by the latencies that all hosts know. Where these already show groups, each two of a group, and of

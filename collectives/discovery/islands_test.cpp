@@ -118,6 +118,33 @@ TEST(Islands, CountPairsThatWereTriedInVainAsFarther) {
   EXPECT_EQ(find_islands(links).of_host, (std::vector<int>{0, 0, 1, 1})) << "there was no time for it";
 }
 
+TEST(Islands, AreUnlikeInsideWhereSomeOfTheirHostsWereHeldUp) {
+  const auto unlike = [](double rate_of_last) {
+    const auto links = planted(6, [&](std::size_t i, std::size_t j) {
+      const bool between = i < 3 && j >= 3;
+      return std::pair(between ? 1e6 : j == 2 ? rate_of_last : 1e9, kLan);
+    });
+    const Islands found = find_islands(links);
+    EXPECT_EQ(found.count, 2) << rate_of_last;
+    return unlike_inside(found, links);
+  };
+  EXPECT_FALSE(unlike(1e9));
+  EXPECT_FALSE(unlike(4e8));
+  EXPECT_TRUE(unlike(2e8));
+}
+
+TEST(LinkMatrices, KeepTheBestThatWasMeasured) {
+  LinkMatrix links(2);
+  links.learn_rate(0, 1, LinkMatrix::kNotAttained);
+  EXPECT_EQ(links.bytes_per_second[0][1], LinkMatrix::kNotAttained);
+  for (const double rate : {5.0, 0.0, 7.0, 6.0, LinkMatrix::kNotAttained}) links.learn_rate(0, 1, rate);
+  EXPECT_EQ(links.bytes_per_second[0][1], 7);
+  EXPECT_EQ(links.bytes_per_second[1][0], 0) << "another direction";
+  for (const double latency : {0.0, 3.0, 2.0, 0.0, 4.0}) links.learn_latency(1, 0, latency);
+  EXPECT_EQ(links.latency_seconds[0][1], 2);
+  EXPECT_EQ(links.latency_seconds[1][0], 2);
+}
+
 TEST(Islands, AreTheSameAfterTheyWereText) {
   const Islands one{{0, 1, 0, 2}, 3, 1e9, 2e7, 1e-3};
   EXPECT_EQ(Islands::decode(one.encode(), 4, "x"), one);

@@ -100,9 +100,10 @@ Survey::Survey(transport::Router& router, Store& store, Await await, SurveyOptio
 Survey::~Survey() = default;
 
 void Survey::measure() {
-  connect();
+  if (passes_ == 0) connect();
   measure_latencies();
   measure_rates();
+  ++passes_;
 }
 
 std::string Survey::key(const std::string& what, std::size_t host) const {
@@ -193,11 +194,12 @@ void Survey::measure_latencies() {
   for (auto& peer : peers_) {
     if (peer) peer->begin_round_trips();
   }
-  publish("latency", time_round_trips());
+  const std::string what = fmt::format("latency{}", passes_);
+  publish(what, time_round_trips());
   for (std::size_t host = 0; host < options_.hosts; ++host) {
-    const auto theirs = row_of("latency", host);
+    const auto theirs = row_of(what, host);
     for (std::size_t other = host + 1; other < options_.hosts; ++other)
-      links_.latency_seconds[host][other] = links_.latency_seconds[other][host] = theirs[other];
+      links_.learn_latency(host, other, theirs[other]);
   }
 }
 
@@ -231,12 +233,12 @@ std::vector<double> Survey::time_round_trips() {
 }
 
 void Survey::measure_rates() {
-  publish("rate", rates_in(survey_rounds(links_.latency_seconds)));
+  const std::string what = fmt::format("rate{}", passes_);
+  publish(what, rates_in(survey_rounds(links_.latency_seconds)));
   if (options_.host != 0) return;
   for (std::size_t host = 0; host < options_.hosts; ++host) {
-    const auto theirs = row_of("rate", host);
-    for (std::size_t from = 0; from < options_.hosts; ++from)
-      links_.bytes_per_second[from][host] = theirs[from];
+    const auto theirs = row_of(what, host);
+    for (std::size_t from = 0; from < options_.hosts; ++from) links_.learn_rate(from, host, theirs[from]);
   }
 }
 
@@ -249,7 +251,8 @@ std::vector<std::vector<double>> Survey::measure_between(const Islands& islands)
       if (other == options_.host) peers_[one]->begin_round_trips();
     }
   }
-  const std::string latency = fmt::format("latency{}", looks_), rate = fmt::format("between{}", looks_);
+  const std::string latency = fmt::format("between-latency{}", looks_),
+                    rate = fmt::format("between-rate{}", looks_);
   ++looks_;
   publish(latency, time_round_trips());
   publish(rate, rates_in(rounds));
@@ -268,13 +271,9 @@ std::vector<std::vector<double>> Survey::measure_between(const Islands& islands)
                  to = static_cast<std::size_t>(islands.of_host[other]);
       between[from][to] = std::max(rates[other][one], 0.0);
       between[to][from] = std::max(rates[one][other], 0.0);
-      const auto better = [](double& known, double now) { known = std::max(known, now); };
-      better(links_.bytes_per_second[one][other], rates[other][one]);
-      better(links_.bytes_per_second[other][one], rates[one][other]);
-      if (latencies[one][other] <= 0) continue;
-      double& known = links_.latency_seconds[one][other];
-      if (known <= 0 || latencies[one][other] < known) known = latencies[one][other];
-      links_.latency_seconds[other][one] = known;
+      links_.learn_rate(one, other, rates[other][one]);
+      links_.learn_rate(other, one, rates[one][other]);
+      links_.learn_latency(one, other, latencies[one][other]);
     }
   }
   return between;

@@ -39,12 +39,13 @@ class Survey {
   Survey(const Survey&) = delete;
   Survey& operator=(const Survey&) = delete;
 
-  /// Blocks. Throws what `await` does.
+  /// Blocks. As often as all hosts do; of what a pair has measured the best counts. Not
+  /// after measure_between(). Throws what `await` does.
   void measure();
   /// Blocks; after measure(), as often as all hosts know of other islands: one pair of each two measures once
   /// more. Returns Islands::between on host 0, and of the others nothing. Throws what `await` does.
   std::vector<std::vector<double>> measure_between(const Islands& islands);
-  /// On host 0 what all have measured, of each pair the best; on the others the latencies of measure() alone.
+  /// On host 0 what all have measured, of each pair the best; on the others the latencies of measure().
   const LinkMatrix& links() const noexcept { return links_; }
   /// How many pairs that were to have a rate have none: they were tried in vain, or time ran out before. On
   /// host 0, after measure().
@@ -76,7 +77,7 @@ class Survey {
   std::unique_ptr<transport::Listener> listener_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by host; null: this one
   LinkMatrix links_;
-  int looks_ = 0;  // of measure_between()
+  int passes_ = 0, looks_ = 0;  // of measure() and of measure_between()
 };
 
 }  // namespace tombolo::collectives

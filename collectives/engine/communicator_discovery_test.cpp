@@ -84,7 +84,7 @@ TEST(Discovery, TakesEachOfTwoHostsWithSeveralRanksForAnIsland) {
   }
 }
 
-/// What all ranks tell of one of them in the part of the survey that is in the names of its keys is changed.
+/// What all ranks tell of one of them in a part of the survey, which is in the names of its keys, is changed.
 void change_survey(StoreHooks& hooks, std::string part, std::size_t of,
                    std::function<double(double)> changed) {
   const auto before = hooks.change_value;
@@ -101,6 +101,14 @@ void change_survey(StoreHooks& hooks, std::string part, std::size_t of,
   };
 }
 
+Change with_hooks(Change options_of, const StoreHooks& hooks) {
+  return [=, &hooks](Options& options) {
+    options_of(options);
+    options.store =
+        std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+  };
+}
+
 // As where the others kept it from its processor while it measured rates, or all along.
 TEST(Discovery, LooksAgainAtAHostThatSeemsFarFromAll) {
   const TemporaryFolder folder;
@@ -108,20 +116,26 @@ TEST(Discovery, LooksAgainAtAHostThatSeemsFarFromAll) {
     for (const std::size_t hosts : {3, 5}) {
       SCOPED_TRACE(fmt::format("{} hosts, {}", hosts, all_along ? "all along" : "in its rates"));
       StoreHooks hooks;
-      change_survey(hooks, "/islands/rate/", 2, [](double rate) { return 0.05 * rate; });
+      change_survey(hooks, "/islands/rate0/", 2, [](double rate) { return 0.05 * rate; });
       if (all_along)
-        change_survey(hooks, "/islands/latency/", 2, [](double latency) { return latency + 5e-3; });
+        change_survey(hooks, "/islands/latency0/", 2, [](double latency) { return latency + 5e-3; });
       const auto options_of = discovering(std::vector<double>(hosts, 3e7),
                                           folder.file(fmt::format("{}{}.json", hosts, all_along)));
       expect_fine(run_ranks(
           std::string(hosts, 'A'), [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); },
-          [&](Options& options) {
-            options_of(options);
-            options.store = std::make_shared<HookedStore>(
-                store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
-          }));
+          with_hooks(options_of, hooks)));
     }
   }
+}
+
+// Of which the first measurement shows no islands.
+TEST(Discovery, MeasuresAgainWhereTheLinksOfAnIslandAreUnlike) {
+  const TemporaryFolder folder;
+  StoreHooks hooks;
+  change_survey(hooks, "/islands/rate0/", 1, [](double rate) { return 0.06 * rate; });
+  const auto options_of = discovering({5e7, 5e7, 5e7, 2e6, 4e6}, folder.file("islands.json"));
+  expect_fine(run_ranks(
+      "AAAAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 3U); }, with_hooks(options_of, hooks)));
 }
 
 // The file says what no measurement would, so that it is seen who was believed.
