@@ -239,7 +239,9 @@ bool TcpConnection::send_all() {
   if (several &&
       std::ranges::any_of(streams_, [](const Stream& one) { return one.live() && !one.ready.out; }))
     look_for_events();
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
+  const std::size_t first = next_stream_;
+  for (std::size_t turn = 0; turn < streams_.size(); ++turn) {
+    const std::size_t i = (first + turn) % streams_.size();
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {
@@ -279,6 +281,7 @@ bool TcpConnection::send_all() {
     auto result = sender_.flush(stream, allowance);
     if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
+      next_stream_ = (i + 1) % streams_.size();
       if (sender_.messages() != done) {
         moved = true;
         liveness_.moved();

@@ -232,6 +232,11 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   mutable Turns turns_;
 
   bool announce_due_ = false;
+  // Which stream is asked first for chunks: the one behind that which took some last. If it were always the
+  // same, a burst would fill the buffers of the first streams to the brim, whose kernel then tells of room
+  // only when a third is free, and messages would wait for their chunks there while other streams have
+  // nothing to send.
+  std::size_t next_stream_ = 0;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   bool dialing_ = false;
   CallCadence cadence_;
