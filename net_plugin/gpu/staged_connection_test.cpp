@@ -282,14 +282,14 @@ TEST_F(StagedConnections, SayWhetherAMessageWaitsForTheGpuOrForTheTransport) {
   Buffer from(*ends.from, 10, true), to(*ends.to, 10, true);
   auto* receive = ends.to->post_receive(to.span(), to.memory());
   ends.to->progress();
-  EXPECT_EQ(ends.to->waits_for(false), StagedWait::kTransport) << "nothing was sent";
+  EXPECT_EQ(ends.to->way_of(receive).waits, WaitsFor::kStagedPiece) << "nothing was sent";
   auto* send = ends.from->post_send(from.span(), from.memory());
   ends.from->progress();
-  EXPECT_EQ(ends.from->waits_for(true), StagedWait::kCopy);
+  EXPECT_EQ(ends.from->way_of(send).waits, WaitsFor::kGpuCopy);
   cuda().set_pace(PretendedPace::kEarly);
   finish(*ends.from, send, 10);
   cuda().set_pace(PretendedPace::kNever);
-  for (auto deadline = soon(); ends.to->waits_for(false) != StagedWait::kCopy; ends.to->progress())
+  for (auto deadline = soon(); ends.to->way_of(receive).waits != WaitsFor::kGpuCopy; ends.to->progress())
     ASSERT_FALSE(deadline.passed());
   cuda().set_pace(PretendedPace::kEarly);
   finish(*ends.to, receive, 10);
