@@ -179,6 +179,8 @@ class StagedConnection final : public transport::Connection {
                        [&](Cause, std::string_view why) noexcept { fail_by(cause, why); });
   }
   void fail_by(Cause cause, std::string_view text) noexcept;
+  /// Whether a piece has come that no receive has taken, or may have.
+  bool may_bring() const noexcept { return !error_ && !receives_.over && receives_.next < receives_.end; }
   bool failed() const noexcept { return error_.has_value() || beneath_->error() != nullptr; }
 
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,

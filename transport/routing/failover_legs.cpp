@@ -162,7 +162,8 @@ void FailoverConnection::leg_failed() {
   if (!another) {
     // What the peer sent before it closed is still to be had, also over the leg that retires.
     if (!last_words_) last_words_ = Deadline::after(kLastWords, *local().clock);
-    const bool retires = retiring_ && retiring_->leg->error() == nullptr;
+    const bool retires =
+        retiring_ && (retiring_->leg->error() == nullptr || still_brings(Message::State::kOnRetiring));
     if ((retires || still_brings(Message::State::kOnLeg)) && !last_words_->passed()) return;
     return give_up(error.cause(), error.what() + why_it_stays());
   }
