@@ -39,9 +39,8 @@ abi::ncclResult_t post(Comm::Direction direction, void* comm, std::span<const Bu
     return abi::ncclInvalidArgument;
   }
   Request* posted = nullptr;
-  abi::ncclResult_t result = comm_of(comm).post(direction, buffers, posted);
+  const abi::ncclResult_t result = comm_of(comm).post(direction, buffers, posted, parents);
   *request = posted;
-  if (posted != nullptr) comm_of(comm).events().start(*posted, parents, buffers);
   return result;
 }
 
@@ -220,9 +219,7 @@ abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
   auto& tested = *static_cast<Request*>(request);
   bool finished = false;
-  const std::size_t parts = tested.count;  // none are left once it is done
   const abi::ncclResult_t result = tested.comm->test(tested, finished, sizes);
-  tested.comm->events().stop(tested, parts, result != abi::ncclSuccess);
   *done = finished ? 1 : 0;
   return result;
 }

@@ -84,6 +84,19 @@ struct Route {
   std::uint32_t legs_listener = 0;
 };
 
+/// What a request waits for.
+enum class WaitsFor : std::uint8_t {
+  kPeer,         ///< the network, or what the peer does
+  kGpuCopy,      ///< it is staged, and this end's GPU has not done a copy of a piece
+  kStagedPiece,  ///< it is staged: the network, or what the peer or its GPU does
+};
+
+/// The way of one request, which another one's need not be where a connection goes on over another way.
+struct RequestWay {
+  const Route* route = nullptr;  ///< valid as long as the connection
+  WaitsFor waits = WaitsFor::kPeer;
+};
+
 struct Statistics {
   std::uint64_t connection = 0;                            ///< its number in the process's meters and traces
   std::uint64_t bytes_sent = 0, bytes_received = 0;        ///< payload
@@ -145,6 +158,9 @@ class Connection {
   virtual std::uint64_t label() const noexcept = 0;
   /// How it was routed; valid as long as the connection.
   virtual const Route& route() const noexcept = 0;
+  /// By which way a request goes, and what the oldest that goes there waits for. Of one that test() has just
+  /// answered for, the way that it went. Not for flushes.
+  virtual RequestWay way_of(const Request* /*request*/) const noexcept { return {&route(), WaitsFor::kPeer}; }
   /// A copy of its counters.
   virtual Statistics statistics() const noexcept = 0;
 

@@ -1,6 +1,5 @@
 #include "net_plugin/comms/comm.h"
 
-#include "net_plugin/gpu/staged_connection.h"
 #include "net_plugin/limits.h"
 #include "net_plugin/result.h"
 
@@ -37,8 +36,7 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::
       flushes_(*this, kMostRequests, kMostParts) {}
 
 void Comm::observe(abi::ncclProfilerCallback_t callback) {
-  const transport::Connection& first = lanes_->first();
-  events_ = Events(callback, first.route(), first.statistics().connection, direction_ == Direction::kSend);
+  events_ = Events(callback, lanes_->first(), direction_ == Direction::kSend);
 }
 
 // ---- memory
@@ -109,8 +107,8 @@ void Comm::abandon(std::unique_lock<std::mutex>& lock) {
 
 // ---- posting
 
-abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffers,
-                             Request*& request) noexcept {
+abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffers, Request*& request,
+                             void* const* parents) noexcept {
   request = nullptr;
   if (direction != direction_) {
     report(log_, name_of_post(direction), "the connection is of the other direction");
@@ -122,7 +120,10 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffer
   if (state_ == State::kAbandoning || requests_.empty()) return abi::ncclSuccess;
   if (!settled() && !move_lanes(name_of_post(direction))) return *failed_;
   watch_.begin();
-  return direction == Direction::kSend ? send(buffers.front(), request) : receive(buffers, request);
+  const abi::ncclResult_t result =
+      direction == Direction::kSend ? send(buffers.front(), request) : receive(buffers, request);
+  if (request != nullptr) events_.start(*request, parents, buffers);
+  return result;
 }
 
 abi::ncclResult_t Comm::send(const Buffer& buffer, Request*& request) noexcept {
@@ -263,6 +264,13 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept 
     report(log_, "test", "the request is not in flight: it was reported done before");
     return abi::ncclInvalidUsage;
   }
+  const std::size_t parts = request.count;  // none are left once it is done
+  const abi::ncclResult_t result = look_at(request, done, sizes);
+  events_.stop(request, parts, result != abi::ncclSuccess);
+  return result;
+}
+
+abi::ncclResult_t Comm::look_at(Request& request, bool& done, int* sizes) noexcept {
   if (state_ != State::kOpen) [[unlikely]]  // while kAbandoning its memory may still be read and written
     return state_ == State::kAbandoning ? abi::ncclSuccess : failed(name(), nullptr);
   if (!settled() && !failed_ && !move_lanes(name())) return *failed_;
@@ -311,12 +319,12 @@ void Comm::look_for_stall(Request& request) noexcept {
       facts.tag = part.lane->tag;
       facts.waits = part.state == Part::State::kWaiting ? StallWaits::kLane : StallWaits::kTransfer;
       if (part.lane->connection) {
-        if (const auto* staged = dynamic_cast<const gpu::StagedConnection*>(part.lane->connection.get());
-            staged != nullptr && part.state == Part::State::kPosted) {
-          facts.waits = staged->waits_for(facts.sends) == gpu::StagedWait::kCopy ? StallWaits::kGpuCopy
-                                                                                 : StallWaits::kStaged;
-        }
         facts.route = part.lane->connection->route();
+        if (part.state == Part::State::kPosted) {
+          const transport::RequestWay way = part.lane->connection->way_of(part.posted);
+          facts.waits = stall_waits(way.waits);
+          facts.route = *way.route;
+        }
         const transport::Statistics counts = part.lane->connection->statistics();
         facts.messages_done = facts.sends ? counts.messages_sent : counts.messages_received;
         facts.bytes_done = facts.sends ? counts.bytes_sent : counts.bytes_received;

@@ -55,7 +55,9 @@ class Comm {
   /// is free, or the tag is new and its lane is being opened. Any other result means that the comm has
   /// failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only where a
   /// tag, or a memory on a lane, is new.
-  abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request) noexcept;
+  /// `parents`: of each message's event (events.h).
+  abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request,
+                         void* const* parents = nullptr) noexcept;
 
   /// Waits until the GPU sees what receives have put into these buffers. ncclSuccess with a null request
   /// means that there is nothing to wait for.
@@ -69,7 +71,6 @@ class Comm {
   void tell_of_stalls(std::shared_ptr<StallReports> reports) noexcept { stalls_ = std::move(reports); }
   /// Tells NCCL's profiler of this comm's messages from now on; null: it is told nothing.
   void observe(abi::ncclProfilerCallback_t callback);
-  Events& events() noexcept { return events_; }
 
   /// Receives that a post() may group.
   int most_receives() const noexcept { return most_receives_; }
@@ -80,6 +81,7 @@ class Comm {
   Registration* keep(std::unique_ptr<Registration> memory);
   void abandon(std::unique_lock<std::mutex>& lock);
 
+  abi::ncclResult_t look_at(Request& request, bool& done, int* sizes) noexcept;
   abi::ncclResult_t send(const Buffer& buffer, Request*& request) noexcept;
   abi::ncclResult_t receive(std::span<const Buffer> buffers, Request*& request) noexcept;
   /// False while move_lanes() has something to do.
@@ -97,7 +99,6 @@ class Comm {
 
   Direction direction_;
   int most_receives_;
-  Events events_;
   Log log_;
   std::shared_ptr<transport::Router> router_;
   std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connections
@@ -107,6 +108,7 @@ class Comm {
   std::optional<abi::ncclResult_t> failed_;  // what was returned and logged when the comm failed
   std::unique_ptr<Lanes> lanes_;             // null unless kOpen
   std::optional<Error> abandoned_;           // why it was abandoned; nothing while kOpen
+  Events events_;
   Requests requests_;
   Requests flushes_;  // apart: "none is free" would mean to NCCL that nothing need be flushed
   std::shared_ptr<StallReports> stalls_;  // null: nothing is told

@@ -15,8 +15,10 @@ namespace tombolo::net_plugin {
 /// How an event is described to the plugin's own profiler (profiler/), under kOwnEventId: with what NCCL's
 /// descriptions have no room for.
 struct NetEvent {
-  const transport::Route* route = nullptr;  ///< at the start; valid while its callback runs
-  std::uint64_t connection = 0;             ///< its number in the process's meters
+  /// At the start as it seems then; in the update that which the message took, or null where it failed. Valid
+  /// while the callback runs.
+  const transport::Route* route = nullptr;
+  std::uint64_t connection = 0;  ///< its number in the process's meters
   bool send = false;
   std::size_t bytes = 0;  ///< at the start what was posted, in the update the message's real size
 };
@@ -26,7 +28,7 @@ inline constexpr std::int64_t kOwnEventId = (std::int64_t{0x7442} << 16) | 1;
 /// events are then described as NetEvent.
 inline std::atomic<bool> own_profiler_listens{false};
 
-/// What the parts of one comm are described by. Used by the comm's thread.
+/// What the parts of one comm are described by. Used under the comm's lock.
 ///
 /// NCCL hands over its callback always, and the parents of events from v10 on. Without a profiler the
 /// callback returns at once, and the event it gives is null; so nothing is stopped then. Parts under way when
@@ -34,9 +36,9 @@ inline std::atomic<bool> own_profiler_listens{false};
 class Events {
  public:
   Events() = default;
-  /// `callback` may be null. `route` lives as long as the comm.
-  Events(abi::ncclProfilerCallback_t callback, const transport::Route& route, std::uint64_t connection,
-         bool send);
+  /// `callback` may be null. `first`: the connection of the parts that no lane has yet; it lives as long as
+  /// parts do.
+  Events(abi::ncclProfilerCallback_t callback, const transport::Connection& first, bool send);
 
   /// Starts an event for each part that has a parent. `parents` may be null, and so may each of them.
   /// `buffers` are those that were posted.
@@ -59,10 +61,13 @@ class Events {
  private:
   void start(Part& part, void* parent, std::size_t bytes) noexcept;
   void stop(Part& part) noexcept;
+  const transport::Route& route_of(const Part& part) const noexcept;
+  std::uint64_t number_of(const Part& part) const noexcept;
 
   abi::ncclProfilerCallback_t callback_ = nullptr;
-  NetEvent described_;
-  bool rdma_ = false;
+  const transport::Connection* first_ = nullptr;
+  std::uint64_t number_ = 0;  // of the first connection
+  bool send_ = false;
   std::uint64_t posted_ = 0;
 };
 

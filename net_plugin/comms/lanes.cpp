@@ -39,6 +39,7 @@ Lane& Lanes::append(int tag) {
 void Lanes::open(Lane& lane, std::unique_ptr<transport::Connection> connection) noexcept {
   // The first connection has index 0, whenever its tag becomes known.
   lane.index = connection.get() == first_ ? 0 : ++connections_;
+  lane.number = connection->statistics().connection;
   lane.connecting.reset();
   lane.connection = std::move(connection);
   lane.state = Lane::State::kOpen;

@@ -32,8 +32,9 @@ struct Lane {
   int tag = 0;
   bool any_tag = false;  ///< it serves every tag: the comm has no other lane
   State state = State::kOpening;
-  std::size_t index = 0;   ///< of its connection among the comm's, once open; 0: the first
-  std::size_t posted = 0;  ///< parts that the connection has
+  std::size_t index = 0;     ///< of its connection among the comm's, once open; 0: the first
+  std::uint64_t number = 0;  ///< its connection's in the process's meters, once open
+  std::size_t posted = 0;    ///< parts that the connection has
   std::unique_ptr<transport::Connecting> connecting;  ///< the sender's, while kOpening
   std::unique_ptr<transport::Connection> connection;  ///< while kOpen
   Part* first_waiting = nullptr;                      ///< the parts that wait for it, in order

@@ -21,6 +21,19 @@ enum class StallWaits {
   kStaged,    ///< it is staged, and the transport has moved no byte of its piece
 };
 
+/// Of a message that its connection has.
+constexpr StallWaits stall_waits(transport::WaitsFor waits) noexcept {
+  switch (waits) {
+    case transport::WaitsFor::kGpuCopy:
+      return StallWaits::kGpuCopy;
+    case transport::WaitsFor::kStagedPiece:
+      return StallWaits::kStaged;
+    case transport::WaitsFor::kPeer:
+      break;
+  }
+  return StallWaits::kTransfer;
+}
+
 struct StallFacts {
   std::string rank;  ///< empty where no variable tells it
   std::string host;  ///< this one

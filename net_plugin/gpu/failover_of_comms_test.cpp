@@ -1,67 +1,19 @@
 // Communicators and one-sided operations, by what NCCL calls, over NICs that reach GPU memory and fail: over
 // a library of verbs without hardware, whose NICs write the memory of a pretended GPU.
+#include "net_plugin/testing/failover_of_comms.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>
 
-#include "net_plugin/comms/context.h"
-#include "net_plugin/entry_points.h"
 #include "net_plugin/rma/group.h"
-#include "net_plugin/testing/gpu_failover.h"
 
 namespace tombolo::net_plugin::gpu {
 namespace {
 
-/// Two hosts, "left" and "right", whose one RDMA NIC reaches GPU memory.
-class GpuFailoverOfComms : public GpuFailover {
+class GpuFailoverOfMessages : public GpuFailoverOfComms {
  protected:
-  std::shared_ptr<Node> node(const std::string& host, GpuMode mode) {
-    auto made = std::make_shared<Node>();
-    made->router = options(host, 1, Directions::kBoth, nullptr);
-    made->devices = std::make_unique<DeviceList>(make_devices(made->router.host, DeviceMode::kMerged));
-    made->deadline = std::chrono::seconds(60);
-    made->gpu = std::make_shared<Support>(
-        GpuOptions{.mode = mode}, CudaFunctions::load(nullptr),
-        std::map<std::string, NicReach>{{"rail0", {GpuReach::kDirect, true, true, {}}}});
-    EXPECT_TRUE(made->gpu->promise(made->devices->at(0).host.nics).direct);
-    return made;
-  }
-
-  /// Memory that NCCL has registered with a comm.
-  class Registered {
-   public:
-    Registered(Comm& comm, std::size_t bytes, bool on_gpu) : comm_(comm), on_gpu_(on_gpu), host_(bytes) {
-      data_ = on_gpu ? cuda().allocate(bytes) : host_.data();
-      EXPECT_EQ(entry::register_memory(&comm, data_, bytes, on_gpu ? abi::NCCL_PTR_CUDA : abi::NCCL_PTR_HOST,
-                                       &memory_),
-                abi::ncclSuccess);
-    }
-    ~Registered() {
-      EXPECT_EQ(entry::deregister_memory(&comm_, memory_), abi::ncclSuccess);
-      if (on_gpu_) cuda().release(data_);
-    }
-    Registered(const Registered&) = delete;
-    Registered& operator=(const Registered&) = delete;
-
-    void* data() const { return data_; }
-    void* memory() const { return memory_; }
-    void write(const std::vector<std::byte>& bytes) {
-      if (on_gpu_)
-        cuda().write(data_, bytes);
-      else
-        std::ranges::copy(bytes, data_);
-    }
-    std::vector<std::byte> read() const { return on_gpu_ ? cuda().read(data_, host_.size()) : host_; }
-
-   private:
-    Comm& comm_;
-    bool on_gpu_;
-    std::vector<std::byte> host_;
-    std::byte* data_ = nullptr;
-    void* memory_ = nullptr;
-  };
-
   struct Memory {
     bool sender_on_gpu = true, receiver_on_gpu = true;
   };
@@ -69,13 +21,7 @@ class GpuFailoverOfComms : public GpuFailover {
   abi::ncclResult_t second_message(GpuMode mode, Memory where) {
     start({.seed = test_seed()});
     Context from(node("left", mode), book_.of("left")), to(node("right", mode), book_.of("right"));
-    const auto listener = to.listen(0);
-    const HandleBytes handle = listener->handle();
-    std::unique_ptr<Comm> send, receive;
-    for (auto deadline = soon(); !(send && receive) && !deadline.passed();) {
-      if (!send) send = from.connect(0, handle);
-      if (!receive) receive = listener->accept();
-    }
+    const auto [send, receive] = connect_comms(from, to);
     constexpr std::size_t kBytes = 2 * kPieceBytes + 3;
     Registered source(*send, kBytes, where.sender_on_gpu), target(*receive, kBytes, where.receiver_on_gpu);
     abi::ncclResult_t result = abi::ncclSuccess;
@@ -120,13 +66,13 @@ class GpuFailoverOfComms : public GpuFailover {
   }
 };
 
-TEST_F(GpuFailoverOfComms, GoOnStaged) {
+TEST_F(GpuFailoverOfMessages, GoOnStaged) {
   EXPECT_EQ(second_message(GpuMode::kAuto, {}), abi::ncclSuccess);
   EXPECT_NE(book_.text().find("goes on over tcp"), std::string::npos);
   EXPECT_GT(cuda().copies(), 0U);
 }
 
-TEST_F(GpuFailoverOfComms, FailWhereNothingMayBeStaged) {
+TEST_F(GpuFailoverOfMessages, FailWhereNothingMayBeStaged) {
   for (const Memory where : {Memory{true, true}, Memory{false, true}, Memory{true, false}}) {
     EXPECT_NE(second_message(GpuMode::kDirect, where), abi::ncclSuccess);
     EXPECT_EQ(book_.text().find("goes on over tcp"), std::string::npos);
@@ -135,7 +81,7 @@ TEST_F(GpuFailoverOfComms, FailWhereNothingMayBeStaged) {
   }
 }
 
-TEST_F(GpuFailoverOfComms, HostMemoryGoesOnWhereNothingMayBeStaged) {
+TEST_F(GpuFailoverOfMessages, HostMemoryGoesOnWhereNothingMayBeStaged) {
   EXPECT_EQ(second_message(GpuMode::kDirect, {false, false}), abi::ncclSuccess);
   EXPECT_NE(book_.text().find("goes on over tcp"), std::string::npos) << book_.text();
   EXPECT_EQ(cuda().copies(), 0U);

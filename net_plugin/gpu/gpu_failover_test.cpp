@@ -132,6 +132,7 @@ TEST_F(GpuFailover, WhateverFlapsWheneverNothingIsLost) {
     PretendedCudaOptions of = two_gpus();
     of.seed = random();
     start(of, random() % 4 == 0 ? 0 : std::size_t{8} << 20, 1 + random() % 4);
+    streams_ = round % 3 == 0 ? 0 : 1 + static_cast<int>(random() % 4);
     connect(1 + random() % 2);
     std::size_t next = 0;
     bool up = true;

@@ -143,6 +143,8 @@ transport::Request* StagedConnection::post_send(std::span<const std::byte> data,
   if (posted != nullptr) {
     cut_sends();
     hand_over_sends();
+  } else if (failed()) {
+    take_arrivals();  // behind which error() says so
   }
   return posted;
 }
@@ -158,7 +160,8 @@ transport::Request* StagedConnection::post(Stream& stream, std::byte* data, std:
                                            const transport::Memory* memory) noexcept {
   TOMBOLO_CHECK(!stream.messages.empty());  // the direction for which it was made
   Message* message = stream.free;
-  if (message == nullptr || failed()) return nullptr;
+  // A receive takes what came before the transport failed.
+  if (message == nullptr || (failed() && !(&stream == &receives_ && may_bring()))) return nullptr;
   stream.free = message->next;
   message->state = Message::State::kPosted;
   message->whole = false;
@@ -187,7 +190,7 @@ Outcome StagedConnection::test(transport::Request* request, std::size_t& bytes) 
 /// Whether nothing can end the message any more, and no copy touches its buffer, so that this is the caller's
 /// again.
 bool StagedConnection::is_lost(const Message& message) const noexcept {
-  if (!failed() || message.copies > 0) return false;
+  if (error() == nullptr || message.copies > 0) return false;
   return error_ || message.is_send || (receives_.over && !message.whole);
 }
 
@@ -208,7 +211,9 @@ void StagedConnection::append_wait_handles(std::vector<pollfd>& handles) const {
 }
 
 const Error* StagedConnection::error() const noexcept {
-  return error_ ? &*error_ : beneath_->error();
+  if (error_) return &*error_;
+  // It comes behind the messages that wait for their receives.
+  return may_bring() && receives_.queue.first == nullptr ? nullptr : beneath_->error();
 }
 
 transport::Statistics StagedConnection::statistics() const noexcept {

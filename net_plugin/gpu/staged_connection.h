@@ -48,13 +48,6 @@ enum class PieceState : std::uint8_t {
 /// process.
 enum class Directions : std::uint8_t { kSend, kReceive, kBoth };
 
-/// What the oldest message of a direction waits for. The pool is none of these: a connection's own pieces
-/// move it however empty that is.
-enum class StagedWait : std::uint8_t {
-  kCopy,       ///< a copy by the GPU, which is under way or finds the budget used up by others
-  kTransport,  ///< the transport beneath has its piece, or expects it
-};
-
 class StagedMemory;
 
 /// The pieces that a connection owns in each direction, whatever the others of the process do. They are
@@ -108,9 +101,10 @@ class StagedConnection final : public transport::Connection {
   bool peer_ended() noexcept override { return failed() || beneath_->peer_ended(); }
   std::uint64_t label() const noexcept override { return beneath_->label(); }
   const transport::Route& route() const noexcept override { return route_; }
+  transport::RequestWay way_of(const transport::Request* request) const noexcept override {
+    return {&route_, waits_for(static_cast<const Message*>(request)->is_send ? sends_ : receives_)};
+  }
   transport::Statistics statistics() const noexcept override;
-  /// Of the messages that are sent, or received.
-  StagedWait waits_for(bool sends) const noexcept;
 
  private:
   struct Message final : transport::Request {
@@ -175,6 +169,7 @@ class StagedConnection final : public transport::Connection {
   bool place(Slot& slot) noexcept;
   bool expect_pieces() noexcept;
   std::size_t pieces_wanted() const noexcept;
+  static transport::WaitsFor waits_for(const Stream& stream) noexcept;
   bool is_lost(const Message& message) const noexcept;
   void drain_copies() noexcept;
   /// `text` makes the text, for which memory may be lacking.
@@ -184,6 +179,8 @@ class StagedConnection final : public transport::Connection {
                        [&](Cause, std::string_view why) noexcept { fail_by(cause, why); });
   }
   void fail_by(Cause cause, std::string_view text) noexcept;
+  /// Whether a piece has come that no receive has taken, or may have.
+  bool may_bring() const noexcept { return !error_ && !receives_.over && receives_.next < receives_.end; }
   bool failed() const noexcept { return error_.has_value() || beneath_->error() != nullptr; }
 
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,

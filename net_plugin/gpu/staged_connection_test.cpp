@@ -67,6 +67,30 @@ TEST_P(StagedOver, WhatCameBeforeThePeerClosedIsReceivedThoughItsCopiesTakeLonge
   EXPECT_EQ(outcome, Outcome::kFailed);
 }
 
+TEST_P(StagedOver, WhatCameBeforeThePeerClosedIsReceivedThoughItsReceivesComeLater) {
+  start({.seed = test_seed()});
+  auto ends = connect(GetParam());
+  constexpr std::size_t kBytes = 100, kCount = StagedConnection::kOwnPieces;
+  Buffer from(*ends.from, kBytes, false), to(*ends.to, kBytes, true), also_to(*ends.to, kBytes, true);
+  const auto bytes = data(kBytes);
+  from.write(bytes);
+  for (std::size_t i = 0; i < kCount; ++i)
+    finish(*ends.from, ends.from->post_send(from.span(), from.memory()), kBytes, ends.to.get());
+  ends.from.reset();
+  for (auto deadline = soon(); !ends.to->peer_ended(); ends.to->progress()) ASSERT_FALSE(deadline.passed());
+  for (int i = 0; i < 10; ++i) ends.to->progress();
+  EXPECT_EQ(ends.to->error(), nullptr) << "it is behind the messages";
+  auto* first = ends.to->post_receive(to.span(), to.memory());
+  auto* second = ends.to->post_receive(also_to.span(), also_to.memory());
+  finish(*ends.to, first, kBytes);
+  finish(*ends.to, second, kBytes);
+  EXPECT_TRUE(to.read() == bytes);
+  EXPECT_TRUE(also_to.read() == bytes);
+  for (auto deadline = soon(); ends.to->error() == nullptr; ends.to->progress())
+    ASSERT_FALSE(deadline.passed());
+  EXPECT_EQ(ends.to->post_receive(to.span(), to.memory()), nullptr);
+}
+
 TEST_F(StagedConnections, CopiesInTheProgramsContextAreToldOnceWithWhatAvoidsThem) {
   for (const bool contexts : {true, false}) {
     logged_.clear();
@@ -282,14 +306,14 @@ TEST_F(StagedConnections, SayWhetherAMessageWaitsForTheGpuOrForTheTransport) {
   Buffer from(*ends.from, 10, true), to(*ends.to, 10, true);
   auto* receive = ends.to->post_receive(to.span(), to.memory());
   ends.to->progress();
-  EXPECT_EQ(ends.to->waits_for(false), StagedWait::kTransport) << "nothing was sent";
+  EXPECT_EQ(ends.to->way_of(receive).waits, WaitsFor::kStagedPiece) << "nothing was sent";
   auto* send = ends.from->post_send(from.span(), from.memory());
   ends.from->progress();
-  EXPECT_EQ(ends.from->waits_for(true), StagedWait::kCopy);
+  EXPECT_EQ(ends.from->way_of(send).waits, WaitsFor::kGpuCopy);
   cuda().set_pace(PretendedPace::kEarly);
   finish(*ends.from, send, 10);
   cuda().set_pace(PretendedPace::kNever);
-  for (auto deadline = soon(); ends.to->waits_for(false) != StagedWait::kCopy; ends.to->progress())
+  for (auto deadline = soon(); ends.to->way_of(receive).waits != WaitsFor::kGpuCopy; ends.to->progress())
     ASSERT_FALSE(deadline.passed());
   cuda().set_pace(PretendedPace::kEarly);
   finish(*ends.to, receive, 10);

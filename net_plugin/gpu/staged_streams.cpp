@@ -192,18 +192,20 @@ bool StagedConnection::place(Slot& slot) noexcept {
   return true;
 }
 
-StagedWait StagedConnection::waits_for(bool sends) const noexcept {
-  const Stream& stream = sends ? sends_ : receives_;
-  if (stream.oldest == stream.end)
-    return stream.queue.first != nullptr ? StagedWait::kCopy : StagedWait::kTransport;
+/// Of the oldest message of the stream. A copy is under way, or finds the budget used up by others. It never
+/// waits for the pool: a connection's own pieces move it however empty that is.
+transport::WaitsFor StagedConnection::waits_for(const Stream& stream) noexcept {
+  using transport::WaitsFor;
+  const WaitsFor of_queue = stream.queue.first != nullptr ? WaitsFor::kGpuCopy : WaitsFor::kStagedPiece;
+  if (stream.oldest == stream.end) return of_queue;
   switch (stream.slots[stream.oldest % kMostPieces].state) {
     case PieceState::kCopyingOut:
     case PieceState::kCopyingIn:
-      return StagedWait::kCopy;
+      return WaitsFor::kGpuCopy;
     case PieceState::kArrived:
-      return stream.queue.first != nullptr ? StagedWait::kCopy : StagedWait::kTransport;
+      return of_queue;
     default:
-      return StagedWait::kTransport;
+      return WaitsFor::kStagedPiece;
   }
 }
 

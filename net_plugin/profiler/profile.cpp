@@ -1,5 +1,6 @@
 #include "net_plugin/profiler/profile.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/format.h"
@@ -15,9 +16,14 @@ std::string describe(const transport::Route& route) {
   return fmt::format("{} {} - {}", route.transport, route.local_nic, route.peer_nic);
 }
 
-std::string route_of(const ProfileRow& row) {
-  if (row.transport.empty()) return "route unknown";
-  return fmt::format("{} {} - {}", row.transport, row.local_nic, row.peer_nic);
+/// "tcp eth0 - eth1: 3 messages, 2.93 KiB, 300 us in flight; "
+std::string messages_of(const ProfileWay& way) {
+  const ProfileCounts& counts = way.counts;
+  return fmt::format(
+      "{}: {} messages, {}, {} in flight; ",
+      way.transport.empty() ? "route unknown"
+                            : fmt::format("{} {} - {}", way.transport, way.local_nic, way.peer_nic),
+      counts.messages, format_size(counts.bytes), format_seconds(to_seconds(counts.in_flight)));
 }
 
 /// Adds rows to sums over channels.
@@ -86,9 +92,10 @@ StepWait wait_of(abi::ncclProfilerEventState_t state) {
 }
 
 std::string describe(const ProfileKey& key, const ProfileRow& row) {
-  return fmt::format("{}, {}: {} messages, {}, {} in flight; steps waited {}", ends_of(key), route_of(row),
-                     row.messages, format_size(row.bytes), format_seconds(to_seconds(row.in_flight)),
-                     waits_of(row));
+  std::string messages;
+  for (const ProfileWay& way : row.ways) messages += messages_of(way);
+  if (row.ways.empty()) messages = messages_of({});
+  return fmt::format("{}, {}steps waited {}", ends_of(key), messages, waits_of(row));
 }
 
 std::vector<std::string> describe_collectives(const Profile::Rows& rows) {
@@ -97,21 +104,40 @@ std::vector<std::string> describe_collectives(const Profile::Rows& rows) {
     if (!key.collective.empty()) sums[key.collective] += row;
   std::vector<std::string> lines;
   for (const auto& [name, row] : sums) {
-    lines.push_back(fmt::format("{}: {} messages, {}; steps waited {}", name, row.messages,
-                                format_size(row.bytes), waits_of(row)));
+    const ProfileCounts total = row.total();
+    lines.push_back(fmt::format("{}: {} messages, {}; steps waited {}", name, total.messages,
+                                format_size(total.bytes), waits_of(row)));
   }
   return lines;
 }
 
-ProfileRow& ProfileRow::operator+=(const ProfileRow& other) {
-  if (transport.empty()) {
-    transport = other.transport;
-    local_nic = other.local_nic;
-    peer_nic = other.peer_nic;
-  }
+ProfileCounts& ProfileCounts::operator+=(const ProfileCounts& other) {
   messages += other.messages;
   bytes += other.bytes;
   in_flight += other.in_flight;
+  return *this;
+}
+
+std::size_t ProfileRow::way_of(std::string_view transport, std::string_view local_nic,
+                               std::string_view peer_nic) {
+  const auto found = std::ranges::find_if(ways, [&](const ProfileWay& way) {
+    return way.transport == transport && way.local_nic == local_nic && way.peer_nic == peer_nic;
+  });
+  const auto index = static_cast<std::size_t>(found - ways.begin());
+  if (found == ways.end())
+    ways.push_back({std::string(transport), std::string(local_nic), std::string(peer_nic), {}});
+  return index;
+}
+
+ProfileCounts ProfileRow::total() const {
+  ProfileCounts all;
+  for (const ProfileWay& way : ways) all += way.counts;
+  return all;
+}
+
+ProfileRow& ProfileRow::operator+=(const ProfileRow& other) {
+  for (const ProfileWay& way : other.ways)
+    ways[way_of(way.transport, way.local_nic, way.peer_nic)].counts += way.counts;
   for (std::size_t i = 0; i < waited.size(); ++i) waited[i] += other.waited[i];
   return *this;
 }
@@ -128,17 +154,22 @@ std::vector<transport::SeriesFamily> series_of(const Profile::Rows& sums) {
                       {}};
   constexpr std::array<std::string_view, kStepWaits> kNames{"", "gpu", "peer", "network", "flush"};
   for (const auto& [key, row] : sums) {
-    const std::vector<std::pair<std::string, std::string>> labels{
-        {"rank", std::to_string(key.rank)},
-        {"peer_rank", std::to_string(key.peer)},
-        {"direction", key.send ? "send" : "receive"},
-        {"collective", std::string(key.collective)},
-        {"transport", row.transport},
-        {"nic", row.local_nic},
-        {"peer_nic", row.peer_nic}};
-    messages.series.push_back({labels, static_cast<double>(row.messages)});
-    bytes.series.push_back({labels, static_cast<double>(row.bytes)});
-    in_flight.series.push_back({labels, to_seconds(row.in_flight)});
+    const auto labels_of = [&key = key](const ProfileWay& way) {
+      return std::vector<std::pair<std::string, std::string>>{{"rank", std::to_string(key.rank)},
+                                                              {"peer_rank", std::to_string(key.peer)},
+                                                              {"direction", key.send ? "send" : "receive"},
+                                                              {"collective", std::string(key.collective)},
+                                                              {"transport", way.transport},
+                                                              {"nic", way.local_nic},
+                                                              {"peer_nic", way.peer_nic}};
+    };
+    for (const ProfileWay& way : row.ways) {
+      messages.series.push_back({labels_of(way), static_cast<double>(way.counts.messages)});
+      bytes.series.push_back({labels_of(way), static_cast<double>(way.counts.bytes)});
+      in_flight.series.push_back({labels_of(way), to_seconds(way.counts.in_flight)});
+    }
+    // A step is none of a way's.
+    const auto labels = labels_of(row.ways.empty() ? ProfileWay{} : row.ways.front());
     for (std::size_t i = 1; i < kStepWaits; ++i) {
       auto with_cause = labels;
       with_cause.emplace_back("on", kNames[i]);
@@ -233,21 +264,21 @@ ProfileEvent* Profile::start_message(ProfileEvent* step, const NetEvent& describ
   if (communicator == nullptr) return nullptr;
   ProfileEvent* message = take(ProfileEvent::Kind::kMessage, step->communicator, step->key);
   message->since = clock_.now();
-  message->connection = described.connection;
   message->bytes = described.bytes;
-  ProfileRow& row = communicator->rows[message->key];
-  if (row.transport.empty()) {
-    row.transport = described.route->transport;
-    row.local_nic = described.route->local_nic;
-    row.peer_nic = described.route->peer_nic;
-  }
-  if (tracer_ != nullptr) message->lane = lane_of(*communicator, *message, described.route);
+  takes(*communicator, *message, described);
   return message;
+}
+
+void Profile::takes(Communicator& communicator, ProfileEvent& message, const NetEvent& described) {
+  const transport::Route& route = *described.route;
+  message.connection = described.connection;
+  message.way = communicator.rows[message.key].way_of(route.transport, route.local_nic, route.peer_nic);
+  if (tracer_ != nullptr) message.lane = lane_of(communicator, message, described.route);
 }
 
 std::uint64_t Profile::lane_of(Communicator& communicator, const ProfileEvent& event,
                                const transport::Route* route) {
-  std::uint64_t& lane = communicator.lanes[{event.key, event.connection}];
+  std::uint64_t& lane = communicator.lanes[{event.key, event.connection, event.way}];
   if (lane != 0) return lane;
   lane = ++last_lane_;
   tracer_->opened(lane, fmt::format("{}{}, {}", communicator.name, ends_of(event.key),
@@ -279,7 +310,11 @@ void Profile::end_wait(ProfileEvent& step, TimePoint now) {
 void Profile::update(ProfileEvent* message, const NetEvent& described) {
   if (message == nullptr) return;
   std::lock_guard guard(lock_);
-  if (message->kind == ProfileEvent::Kind::kMessage) message->bytes = described.bytes;
+  if (message->kind != ProfileEvent::Kind::kMessage) return;
+  message->bytes = described.bytes;
+  // It may have gone on over another way since it was posted.
+  Communicator* communicator = described.route != nullptr ? find(message->communicator) : nullptr;
+  if (communicator != nullptr) takes(*communicator, *message, described);
 }
 
 void Profile::stop(ProfileEvent* event) {
@@ -308,10 +343,7 @@ void Profile::stop(ProfileEvent* event) {
 void Profile::finish(const ProfileEvent& message, TimePoint now) {
   Communicator* communicator = find(message.communicator);
   if (communicator == nullptr) return;
-  ProfileRow& row = communicator->rows[message.key];
-  ++row.messages;
-  row.bytes += message.bytes;
-  row.in_flight += now - message.since;
+  communicator->rows[message.key].ways[message.way].counts += {1, message.bytes, now - message.since};
   if (tracer_ == nullptr) return;
   const auto kind = message.key.send ? transport::TraceKind::kSend : transport::TraceKind::kReceive;
   tracer_->add({kind, false, 0, message.lane, message.bytes, message.since, now});

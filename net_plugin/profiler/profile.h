@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -36,13 +37,28 @@ struct ProfileKey {
   auto operator<=>(const ProfileKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
-struct ProfileRow {
-  // Of the first connection, where several take different ways; empty before the first message.
-  std::string transport, local_nic, peer_nic;
+struct ProfileCounts {
   std::uint64_t messages = 0, bytes = 0;
-  Duration in_flight{};                       ///< of all messages together, from posted to seen to be done
+  Duration in_flight{};  ///< of all messages together, from posted to seen to be done
+
+  ProfileCounts& operator+=(const ProfileCounts& other);
+};
+
+/// The messages that took one route.
+struct ProfileWay {
+  std::string transport, local_nic, peer_nic;
+  ProfileCounts counts;
+};
+
+struct ProfileRow {
+  /// In the order of their first messages: several where a connection went on over another way, or where
+  /// several connections take different ones.
+  std::vector<ProfileWay> ways;
   std::array<Duration, kStepWaits> waited{};  ///< of all steps together, by StepWait
 
+  /// The index in `ways`, added where it is missing.
+  std::size_t way_of(std::string_view transport, std::string_view local_nic, std::string_view peer_nic);
+  ProfileCounts total() const;
   ProfileRow& operator+=(const ProfileRow& other);
 };
 
@@ -55,6 +71,7 @@ struct ProfileEvent {
   TimePoint since{};  ///< kMessage: when it was posted; kStep: since when it waits
   StepWait waits = StepWait::kNothing;
   std::uint64_t connection = 0, lane = 0, bytes = 0;
+  std::size_t way = 0;  ///< kMessage: of the row
   ProfileEvent* next_free = nullptr;
 };
 
@@ -96,12 +113,14 @@ class Profile {
   struct Communicator {
     std::string name;
     Rows rows;
-    /// In the trace, by connection; 0 is the lane of what the steps wait for.
-    std::map<std::pair<ProfileKey, std::uint64_t>, std::uint64_t> lanes;
+    /// In the trace, by connection and way; connection 0 is the lane of what the steps wait for.
+    std::map<std::tuple<ProfileKey, std::uint64_t, std::size_t>, std::uint64_t> lanes;
   };
 
   ProfileEvent* take(ProfileEvent::Kind kind, std::uint64_t communicator, const ProfileKey& key);
   Communicator* find(std::uint64_t communicator);
+  /// Notes by which way the message goes.
+  void takes(Communicator& communicator, ProfileEvent& message, const NetEvent& described);
   /// `route`: null for the lane of what the steps wait for.
   std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const transport::Route* route);
   void end_wait(ProfileEvent& step, TimePoint now);

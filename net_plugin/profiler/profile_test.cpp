@@ -50,9 +50,9 @@ TEST(Profile, SumsUpMessagesAndWhatStepsWaitedFor) {
   EXPECT_EQ(profile.communicators(), 0U);
   ASSERT_EQ(rows.size(), 1U);
   const ProfileRow& row = rows.at(kSend);
-  EXPECT_EQ(row.messages, 3U);
-  EXPECT_EQ(row.bytes, 3000U);
-  EXPECT_EQ(row.in_flight, microseconds(300));
+  EXPECT_EQ(row.total().messages, 3U);
+  EXPECT_EQ(row.total().bytes, 3000U);
+  EXPECT_EQ(row.total().in_flight, microseconds(300));
   EXPECT_EQ(row.waited, (std::array<Duration, kStepWaits>{microseconds(0), microseconds(15), microseconds(21),
                                                           microseconds(300), microseconds(0)}));
   EXPECT_EQ(
@@ -165,6 +165,47 @@ TEST(Profile, AStateThatIsNoWaitIsNone) {
     EXPECT_EQ(wait_of(static_cast<abi::ncclProfilerEventState_t>(state)), StepWait::kNothing) << state;
 }
 
+TEST(Profile, MessagesCountForTheWayThatTheyTook) {
+  FakeClock clock;
+  transport::Tracer tracer(10);
+  Profile profile(&tracer, clock);
+  const transport::Route tcp = tcp_route();
+  transport::Route rdma = tcp_route();
+  rdma.transport = "rdma";
+  rdma.local_nic = "mlx0";
+  rdma.peer_nic = "mlx1";
+  const std::uint64_t communicator = profile.open("");
+  ProfileEvent* step = profile.start_step(profile.start_operation(communicator, kSend));
+  const auto message = [&](const transport::Route* end, std::size_t bytes) {
+    ProfileEvent* one = profile.start_message(step, {&rdma, 9, true, 4096});
+    clock.advance(microseconds(100));
+    profile.update(one, {end, 9, true, bytes});
+    profile.stop(one);
+  };
+  message(&rdma, 1024);
+  message(&tcp, 2048);
+  message(&tcp, 1024);
+  message(nullptr, 0);  // it failed
+  const auto families = series_of(profile.sums());
+  std::map<std::string, double> bytes, messages;
+  for (const auto& [family, sums] : {std::pair{0, &messages}, std::pair{1, &bytes}}) {
+    for (const auto& one : families.at(static_cast<std::size_t>(family)).series) {
+      const std::map<std::string, std::string> labels(one.labels.begin(), one.labels.end());
+      (*sums)[labels.at("transport") + " " + labels.at("nic") + " " + labels.at("peer_nic")] += one.value;
+    }
+  }
+  EXPECT_EQ(messages, (std::map<std::string, double>{{"rdma mlx0 mlx1", 2}, {"tcp eth0 eth1", 2}}));
+  EXPECT_EQ(bytes, (std::map<std::string, double>{{"rdma mlx0 mlx1", 1024}, {"tcp eth0 eth1", 3072}}));
+  EXPECT_EQ(
+      describe(kSend, profile.close(communicator).at(kSend)),
+      "rank 0 -> 1, channel 2, rdma mlx0 - mlx1: 2 messages, 1 KiB, 200 us in flight; tcp eth0 - eth1: 2 "
+      "messages, 3 KiB, 200 us in flight; steps waited 0 us for the GPU, 0 us for the peer, 0 us for the "
+      "network");
+  const std::string trace = transport::report::to_chrome_trace(tracer, {"a0", 42});
+  for (const char* way : {"rdma mlx0 - mlx1", "tcp eth0 - eth1"})
+    EXPECT_NE(trace.find(way), std::string::npos) << trace;
+}
+
 TEST(Profile, NullEventsAreIgnored) {
   Profile profile(nullptr);
   const transport::Route route = tcp_route();
@@ -187,7 +228,7 @@ TEST(Profile, AnEventMayBeStoppedAfterItsCommunicator) {
   ProfileEvent* step = profile.start_step(operation);
   profile.waits(step, StepWait::kGpu);
   ProfileEvent* message = profile.start_message(step, {&route, 1, true, 8});
-  EXPECT_EQ(profile.close(first).at(kSend).messages, 0U);
+  EXPECT_EQ(profile.close(first).at(kSend).total().messages, 0U);
   for (ProfileEvent* event : {message, step, operation, operation}) profile.stop(event);
   EXPECT_EQ(
       profile.start_message(profile.start_step(profile.start_operation(first, kSend)), {&route, 1, true, 8}),
@@ -235,9 +276,8 @@ TEST(Profile, RandomSchedulesAreSummedUpRight) {
       profile.update(over.event, {nullptr, 0, over.key.send, over.bytes});
       profile.stop(over.event);
       ProfileRow& row = expected[over.owner][over.key];
-      ++row.messages;
-      row.bytes += over.bytes;
-      row.in_flight += now - over.since;
+      row.ways.resize(1);
+      row.ways.front().counts += {1, over.bytes, now - over.since};
     }
   }
   for (const UnderWay& left : messages) expected[left.owner].try_emplace(left.key);
@@ -245,9 +285,9 @@ TEST(Profile, RandomSchedulesAreSummedUpRight) {
     const Profile::Rows rows = profile.close(communicators[i]);
     ASSERT_EQ(rows.size(), expected[i].size());
     for (const auto& [key, row] : expected[i]) {
-      EXPECT_EQ(rows.at(key).messages, row.messages);
-      EXPECT_EQ(rows.at(key).bytes, row.bytes);
-      EXPECT_EQ(rows.at(key).in_flight, row.in_flight);
+      EXPECT_EQ(rows.at(key).total().messages, row.total().messages);
+      EXPECT_EQ(rows.at(key).total().bytes, row.total().bytes);
+      EXPECT_EQ(rows.at(key).total().in_flight, row.total().in_flight);
     }
   }
 }

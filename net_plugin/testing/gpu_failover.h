@@ -56,6 +56,7 @@ class GpuFailover : public StagedConnections {
     made.policy.transports = {"rdma", "tcp"};
     made.rdma = transport::test::pretended_options(1, 0);
     made.return_after = std::chrono::milliseconds(1);
+    made.tcp.streams = streams_;
     for (std::size_t i = 0; i < nics; ++i) {
       topology::Nic nic;
       nic.name = fmt::format("rail{}", i);
@@ -126,6 +127,7 @@ class GpuFailover : public StagedConnections {
   PretendedVerbs& verbs_ = PretendedVerbs::instance();
   transport::test::LogBook book_;
   transport::test::Pair pair_;
+  int streams_ = 0;  // of TCP; 0: its own choice
 };
 
 }  // namespace tombolo::net_plugin::gpu

@@ -19,6 +19,7 @@ using topology::test::PretendedPace;
 using MemoryOf = PretendedCuda::MemoryOf;
 using transport::MemoryKind;
 using transport::Outcome;
+using transport::WaitsFor;
 using transport::test::soon;
 using transport::test::TestedBackend;
 

@@ -43,6 +43,7 @@ class TracedConnection final : public Connection {
   bool peer_ended() noexcept override { return real_->peer_ended(); }
   std::uint64_t label() const noexcept override { return real_->label(); }
   const Route& route() const noexcept override { return real_->route(); }
+  RequestWay way_of(const Request* request) const noexcept override { return real_->way_of(request); }
   Statistics statistics() const noexcept override { return real_->statistics(); }
   OneSided* one_sided() noexcept override { return real_->one_sided(); }
 

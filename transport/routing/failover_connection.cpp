@@ -182,6 +182,7 @@ bool FailoverConnection::feed_sends() noexcept {
       message->on_leg = leg_->post_send({message->data, message->size}, memory);
       if (message->on_leg == nullptr) break;
       message->state = Message::State::kOnLeg;
+      message->way = way_;
     } else if (message == nullptr && !kept_.empty() && !feed_kept(sends_.fed())) {
       break;
     }
@@ -224,6 +225,7 @@ bool FailoverConnection::feed_receives() noexcept {
       if (message->on_leg == nullptr) break;
       const bool retires = leg != leg_.get();
       message->state = retires ? Message::State::kOnRetiring : Message::State::kOnLeg;
+      message->way = retires ? retiring_->way : way_;
       if (!retires) ++receives_on_leg_;
     }
     receives_.feed_on();
@@ -249,7 +251,7 @@ void FailoverConnection::finish_receive(Message& message, std::size_t bytes) noe
 void FailoverConnection::deliver_early(Message& message) {
   const auto found = early_.find(message.sequence);
   if (found == early_.end()) return;
-  const std::vector<std::byte>& bytes = found->second;
+  const std::vector<std::byte>& bytes = found->second.bytes;
   if (bytes.size() > message.size) {
     give_up(Cause::kRemote,
             fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
@@ -257,6 +259,7 @@ void FailoverConnection::deliver_early(Message& message) {
     return;
   }
   if (!bytes.empty()) std::memcpy(message.data, bytes.data(), bytes.size());
+  message.way = found->second.way;
   finish_receive(message, bytes.size());
   early_.erase(found);
 }
@@ -379,6 +382,18 @@ void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const
   at.it_value.tv_nsec = error_ ? 1 : std::chrono::nanoseconds(kTick).count();
   kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
   handles.push_back({timer_.get(), POLLIN, 0});
+}
+
+RequestWay FailoverConnection::way_of(const Request* request) const noexcept {
+  const Turns::Turn look(turns_, Turns::Of::kLook);
+  const auto& message = *static_cast<const Message*>(request);
+  // One that waits will take the next leg.
+  const bool has_gone = message.way != nullptr && message.state != Message::State::kWaiting;
+  RequestWay way{has_gone ? message.way : &route_, WaitsFor::kPeer};
+  const bool on_leg = message.state == Message::State::kOnLeg && leg_ != nullptr;
+  if (on_leg || message.state == Message::State::kOnRetiring)
+    way.waits = (on_leg ? leg_ : retiring_->leg)->way_of(message.on_leg).waits;
+  return way;
 }
 
 Statistics FailoverConnection::statistics() const noexcept {

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -102,6 +103,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::uint64_t label() const noexcept override { return label_; }
   /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }
+  RequestWay way_of(const Request* request) const noexcept override;
   Statistics statistics() const noexcept override;
   /// Null where the first leg has none, whatever the next ones have.
   OneSided* one_sided() noexcept override { return begun_with_one_sided_ ? &one_sided_ : nullptr; }
@@ -185,6 +187,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   /// A failure of the action is the connection's.
   template <typename Action>
   void guarded(Action&& action) noexcept;
+  const Route* keep_way(const Route& route);
   void begin_leg(std::unique_ptr<Connection> leg, Request* record_received = nullptr);
   bool hear_record();
   void take_record(std::size_t bytes);
@@ -244,6 +247,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   Route route_;
   std::string description_;
   FailureTexts texts_;
+  std::list<Route> ways_;       // of legs, each once
+  const Route* way_ = nullptr;  // the present leg's
 
   FailoverState state_ = FailoverState::kUp;
   std::optional<Error> error_;
@@ -279,8 +284,12 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
     Request* on_leg = nullptr;
   };
   std::map<std::uint64_t, Kept> kept_;
-  FailoverRecord heard_;                                   // by which the messages on the leg are numbered
-  std::map<std::uint64_t, std::vector<std::byte>> early_;  // messages that came before their receive
+  FailoverRecord heard_;  // by which the messages on the leg are numbered
+  struct Early {
+    std::vector<std::byte> bytes;
+    const Route* way = nullptr;
+  };
+  std::map<std::uint64_t, Early> early_;  // messages that came before their receive
   std::vector<std::byte> record_out_, record_in_, beside_in_;
   Request* record_sent_ = nullptr;
   Request* record_received_ = nullptr;

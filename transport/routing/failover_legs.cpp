@@ -18,6 +18,16 @@ constexpr std::size_t kMostHistory = 2000;
 
 // ---- a leg begins
 
+/// A copy of what a leg says of itself, to which messages refer when the leg has gone.
+const Route* FailoverConnection::keep_way(const Route& route) {
+  const auto same = [&](const Route& kept) {
+    return kept.transport == route.transport && kept.local_nic == route.local_nic &&
+           kept.peer_nic == route.peer_nic && kept.peer_address == route.peer_address;
+  };
+  const auto found = std::ranges::find_if(ways_, same);
+  return found != ways_.end() ? &*found : &ways_.emplace_back(route);
+}
+
 /// `record_received`: the receive of the peer's record, where one is posted on the leg already.
 void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* record_received) {
   // The two ends have answered alike whether they stage, and such a leg is no NICs' at either.
@@ -26,6 +36,7 @@ void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg, Request* rec
   if (Resumable* way = leg_->resumable(); way != nullptr && staging_ != nullptr) way->let_gpu_memory_move();
   begun_ = local().clock->now();
   moved_ = true;
+  way_ = keep_way(leg_->route());
   memories_.use(leg_.get());
   record_out_ = record().encode();
   record_received_ = record_received != nullptr ? record_received : leg_->post_receive(record_in_);
@@ -151,7 +162,8 @@ void FailoverConnection::leg_failed() {
   if (!another) {
     // What the peer sent before it closed is still to be had, also over the leg that retires.
     if (!last_words_) last_words_ = Deadline::after(kLastWords, *local().clock);
-    const bool retires = retiring_ && retiring_->leg->error() == nullptr;
+    const bool retires =
+        retiring_ && (retiring_->leg->error() == nullptr || still_brings(Message::State::kOnRetiring));
     if ((retires || still_brings(Message::State::kOnLeg)) && !last_words_->passed()) return;
     return give_up(error.cause(), error.what() + why_it_stays());
   }
@@ -319,7 +331,7 @@ void FailoverConnection::keep_early(std::uint64_t place, std::span<const std::by
     if (here(sequence)) continue;
     if (place-- == 0) break;
   }
-  early_[sequence].assign(bytes.begin(), bytes.end());
+  early_[sequence] = {{bytes.begin(), bytes.end()}, way_};
   if (Message* message = receives_.find(sequence)) deliver_early(*message);
 }
 

@@ -28,6 +28,7 @@ void FailoverConnection::retire_leg() {
   become(FailoverEvent::kLegLost);
   retiring_.emplace();
   retiring_->leg = std::move(leg_);
+  retiring_->way = way_;
   retiring_->number = leg_number_;
   retiring_->sends_end = sends_.fed();
   for (FailoverWindow* window : {&sends_, &receives_})
@@ -107,6 +108,7 @@ void FailoverConnection::hear_notice(std::uint64_t label) {
 void FailoverConnection::take_leg_back() {
   become(FailoverEvent::kLegMade);
   leg_ = std::move(retiring_->leg);
+  way_ = retiring_->way;
   leg_number_ = retiring_->number;
   for (FailoverWindow* window : {&sends_, &receives_})
     window->each(Message::State::kOnRetiring, [](Message& one) { one.state = Message::State::kOnLeg; });

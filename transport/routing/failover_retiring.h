@@ -19,6 +19,7 @@ using NumberedMessage = std::pair<std::uint64_t, std::vector<std::byte>>;
 
 struct RetiringLeg {
   std::unique_ptr<Connection> leg;
+  const Route* way = nullptr;                 ///< the leg's, and its connection's as long as that lives
   std::uint64_t number = 0;                   ///< the leg's
   std::uint64_t sends_end = 0;                ///< it takes no send from this one on
   std::optional<std::uint64_t> receives_end;  ///< nor a receive, as the peer has said

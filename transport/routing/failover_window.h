@@ -28,7 +28,8 @@ struct FailoverMessage final : Request {
   std::size_t size = 0;       ///< of the message (send) or the buffer (receive)
   std::size_t bytes = 0;      ///< kDone: of the message
   FailoverMemory* memory = nullptr;
-  Request* on_leg = nullptr;  ///< kOnLeg, kOnRetiring
+  Request* on_leg = nullptr;   ///< kOnLeg, kOnRetiring
+  const Route* way = nullptr;  ///< of the last leg that had it; null: none has
   std::uint64_t sequence = 0;
   FailoverMessage* next_free = nullptr;
 };
@@ -58,6 +59,7 @@ class FailoverWindow {
     message->bytes = 0;
     message->memory = memory;
     message->on_leg = nullptr;
+    message->way = nullptr;
     message->sequence = posted_;
     slot(posted_++) = message;
     return message;
