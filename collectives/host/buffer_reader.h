@@ -8,6 +8,7 @@
 
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
+#include "collectives/host/host_parts.h"
 
 namespace tombolo::collectives {
 
@@ -23,7 +24,7 @@ class BufferReader {
   /// rank.
   static bool suits(Collective collective, std::size_t bytes, int ranks) noexcept;
 
-  /// This rank tells the others where its input lies.
+  /// This rank tells the others where its input lies, or its output, in which an all-reduce has its sums.
   void announce(std::byte* announcement) const noexcept;
   /// The buffers of `call` live until all have read, or HostGroup::withdraw().
   void start(const HostCall& call) noexcept;
@@ -38,8 +39,8 @@ class BufferReader {
   bool failed() const noexcept { return failed_; }
 
  private:
-  /// Where the bytes that this rank gets from another lie in the input there, and in its own output.
-  std::size_t offset_at_source() const noexcept;
+  /// Which bytes of its announced buffer this rank gets from another, and where they go.
+  Chunk bytes_of(int source) const noexcept;
   std::byte* destination(int source) const noexcept;
   bool gets_from(int source) const noexcept;
   bool read_from(int source, std::uint64_t number) noexcept;

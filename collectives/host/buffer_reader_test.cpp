@@ -31,6 +31,12 @@ std::byte value(int rank, std::size_t call, std::size_t at) {
                                 call * 37);
 }
 
+std::byte sum_of_values(int ranks, std::size_t call, std::size_t at) {
+  unsigned sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += std::to_integer<unsigned>(value(rank, call, at));
+  return static_cast<std::byte>(sum);
+}
+
 TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
   EXPECT_TRUE(BufferReader::suits(Collective::kAllToAll, kLarge, 5));
   EXPECT_TRUE(BufferReader::suits(Collective::kAllGather, kLarge, 2));
@@ -38,7 +44,9 @@ TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
   EXPECT_FALSE(BufferReader::suits(Collective::kAllGather, kLarge, 3));
   EXPECT_FALSE(BufferReader::suits(Collective::kBroadcast, kLarge, 3));
   EXPECT_FALSE(BufferReader::suits(Collective::kAllToAll, 1000, 2));
-  EXPECT_FALSE(BufferReader::suits(Collective::kAllReduce, kLarge, 2));
+  EXPECT_TRUE(BufferReader::suits(Collective::kAllReduce, kLarge, 2)) << "the sums of the other rank";
+  EXPECT_FALSE(BufferReader::suits(Collective::kAllReduce, kLarge, 3));
+  EXPECT_FALSE(BufferReader::suits(Collective::kReduceScatter, kLarge, 2));
 }
 
 // --- ranks that are processes
@@ -61,10 +69,11 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
   const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(own);
   std::uint64_t reads = 0;
   for (std::size_t call = 0; call < 40; ++call) {
-    const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast};
+    const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
+                           Collective::kAllReduce};
     const Collective kind = kinds[random() % kinds.size()];
     // Around both thresholds, around a slot and around a turn.
-    const std::array sizes{std::size_t{16} << 10, std::size_t{64} << 10, std::size_t{128} << 10,
+    const std::array sizes{std::size_t{32} << 10, std::size_t{64} << 10, std::size_t{128} << 10,
                            std::size_t{768} << 10, BufferReader::kTurn};
     const std::size_t bytes = sizes[random() % sizes.size()] + random() % 5 - 2;
     const std::size_t offset = random() % 64;
@@ -72,7 +81,8 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
     const int root = static_cast<int>(random() % n);
     const bool gathers = kind == Collective::kAllGather;
     Bytes input(offset + bytes * (kind == Collective::kAllToAll ? n : 1));
-    Bytes output(offset + bytes * (kind == Collective::kBroadcast ? 1 : n));
+    const bool parts_out = gathers || kind == Collective::kAllToAll;
+    Bytes output(offset + bytes * (parts_out ? n : 1));
     std::byte* const out = output.data() + offset;
     std::byte* const in = in_place ? out + (gathers ? me * bytes : 0) : input.data() + offset;
     const std::size_t given = kind == Collective::kAllToAll ? n * bytes : bytes;
@@ -83,11 +93,12 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
       collective.progress();
       return collective.finished();
     });
-    if (BufferReader::suits(kind, bytes, ranks))
+    if (kind != Collective::kAllReduce && BufferReader::suits(kind, bytes, ranks))
       reads += kind == Collective::kBroadcast ? (own == root ? 0 : bytes) : (n - 1) * bytes;
     for (std::size_t i = 0; i < output.size() - offset; ++i) {
       const std::size_t from = i / bytes, at = i % bytes;
-      const std::byte expected = kind == Collective::kBroadcast ? value(root, call, i)
+      const std::byte expected = kind == Collective::kAllReduce   ? sum_of_values(ranks, call, i)
+                                 : kind == Collective::kBroadcast ? value(root, call, i)
                                  : kind == Collective::kAllGather
                                      ? value(static_cast<int>(from), call, at)
                                      : value(static_cast<int>(from), call, me * bytes + at);
@@ -294,6 +305,52 @@ TEST_F(Exchange, StartsAgainThroughSlotsWhereABufferCannotBeRead) {
     expect_right();
     EXPECT_EQ(kernel_.reads, reads) << "later calls do not try again";
     expect_counted();
+  }
+}
+
+// In place the input is gone by then: what was summed up goes on through slots.
+TEST(BufferReader, SpreadsTheSumsOfAnAllReduceThroughSlotsWhereTheyCannotBeRead) {
+  for (const int unreadable : {0, 1}) {
+    for (const bool in_place : {false, true}) {
+      RefusingKernel kernel;
+      const transport::KernelInPlace in_force(kernel);
+      std::vector<std::unique_ptr<HostGroup>> groups;
+      std::vector<HostCard> cards;
+      for (int rank = 0; rank < 2; ++rank) {
+        groups.push_back(HostGroup::create());
+        cards.push_back(groups.back()->card());
+      }
+      std::vector<HostCollective> all;
+      std::vector<Bytes> inputs(2, Bytes(kLarge)), outputs = inputs;
+      for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
+      for (const auto& group : groups) {
+        ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
+        all.emplace_back(*group);
+      }
+      kernel.unreadable = &outputs[static_cast<std::size_t>(unreadable)];
+      for (std::size_t call = 0; call < 2; ++call) {
+        const std::size_t reads = kernel.reads;
+        for (std::size_t rank = 0; rank < 2; ++rank) {
+          Bytes& in = in_place ? outputs[rank] : inputs[rank];
+          for (std::size_t i = 0; i < kLarge; ++i) in[i] = value(static_cast<int>(rank), call, i);
+          all[rank].start({Collective::kAllReduce,
+                           {kLarge, 1, false, 0},
+                           DataType::kInt8,
+                           ReduceOp::kSum,
+                           in.data(),
+                           outputs[rank].data(),
+                           {}});
+        }
+        for (int turn = 0; turn < 1000; ++turn)
+          for (HostCollective& one : all) one.progress();
+        for (std::size_t rank = 0; rank < 2; ++rank) {
+          ASSERT_TRUE(all[rank].finished()) << rank;
+          for (std::size_t i = 0; i < kLarge; ++i)
+            ASSERT_EQ(outputs[rank][i], sum_of_values(2, call, i)) << "byte " << i << " of rank " << rank;
+        }
+        EXPECT_EQ(kernel.reads > reads, call == 0) << "later calls do not try again";
+      }
+    }
   }
 }
 

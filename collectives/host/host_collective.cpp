@@ -55,16 +55,8 @@ std::uint32_t hash_after(std::uint32_t before, std::uint64_t facts) noexcept {
 
 }  // namespace
 
-HostCollective::Chunk HostCollective::chunk(std::size_t round, std::size_t of) const noexcept {
-  const std::size_t begin = std::min(of, round * step_);
-  return {begin, std::min(of - begin, step_)};
-}
-
-HostCollective::Chunk HostCollective::part_of(Chunk chunk, int rank) const noexcept {
-  const auto ranks = static_cast<std::size_t>(group_.size());
-  const std::size_t most = (chunk.bytes + ranks * kLine - 1) / (ranks * kLine) * kLine;
-  const std::size_t begin = std::min(chunk.bytes, most * static_cast<std::size_t>(rank));
-  return {chunk.begin + begin, std::min(chunk.bytes - begin, most)};
+Chunk HostCollective::chunk(std::size_t round, std::size_t of) const noexcept {
+  return host_step({0, of}, round, step_);
 }
 
 void HostCollective::start(const HostCall& call) noexcept {
@@ -81,14 +73,18 @@ void HostCollective::start(const HostCall& call) noexcept {
   way_ = !only_slots_ && group_.reads_buffers() && BufferReader::suits(call.collective, bytes, group_.size())
              ? Way::kFromBuffers
              : Way::kThroughSlots;
-  if (way_ == Way::kFromBuffers) {
-    rounds_ = 2;
-    return reader_.start(call);
-  }
+  summing_ = 0;
+  if (way_ == Way::kFromBuffers) reader_.start(call);
   step_ = kSlotBytes;
   std::size_t extra = 0;
   switch (call.collective) {
     case Collective::kAllReduce:
+      in_parts_ = bytes > kWholeBytes;
+      if (!in_parts_) break;
+      step_ = whole_lines(kSlotBytes / ranks);
+      summing_ = (sum_of(0).bytes + step_ - 1) / step_;
+      rounds_ = summing_ + (way_ == Way::kFromBuffers ? 2 : spreading_rounds());
+      return;
     case Collective::kReduce:
       in_parts_ = bytes > kWholeBytes;
       // A slot holds the parts of a chunk, the combined part of the one before, and room to combine in.
@@ -108,7 +104,21 @@ void HostCollective::start(const HostCall& call) noexcept {
     case Collective::kBarrier:
       break;
   }
-  rounds_ = std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+  rounds_ = way_ == Way::kFromBuffers ? 2 : std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+}
+
+std::size_t HostCollective::spreading_rounds() const noexcept {
+  return (sum_of(0).bytes + kSlotBytes - 1) / kSlotBytes;
+}
+
+void HostCollective::take_slots() noexcept {
+  only_slots_ = true;
+  if (call_.collective != Collective::kAllReduce) return start(call_);
+  // In place the parts that were summed up have no input any more; but the sums are there, and go on.
+  way_ = Way::kThroughSlots;
+  first_ += rounds_;
+  round_ = summing_ = 0;
+  rounds_ = spreading_rounds();
 }
 
 bool HostCollective::needs(int rank) const noexcept {
@@ -128,7 +138,7 @@ bool HostCollective::needs(int rank) const noexcept {
 
 bool HostCollective::owes(int rank) const noexcept {
   if (finished() || rank == group_.index()) return false;
-  if (way_ == Way::kFromBuffers && round_ == 0 && reader_.awaits(rank)) return true;
+  if (way_ == Way::kFromBuffers && round_ == summing_ && reader_.awaits(rank)) return true;
   const std::uint64_t last = number(rounds_ - 1);
   // The slot of the last round is free once everyone has announced the round that all_announced() asks for.
   return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, kSlots - 1));
@@ -188,8 +198,7 @@ bool HostCollective::progress() noexcept {
     moved = true;
     if (way_ != Way::kFromBuffers || !finished()) continue;
     if (any_failed_to_read(now)) {
-      only_slots_ = true;
-      start(call_);
+      take_slots();
     } else {
       count_read_buffers();
     }
@@ -198,9 +207,9 @@ bool HostCollective::progress() noexcept {
 }
 
 void HostCollective::write_round(std::uint64_t number) noexcept {
-  if (way_ == Way::kThroughSlots) return write(round_);
+  if (way_ == Way::kThroughSlots || round_ < summing_) return write(round_);
   std::byte* announcement = group_.own().announcements[number % kSlots].bytes;
-  if (round_ == 0) {
+  if (round_ == summing_) {
     reader_.announce(announcement);
   } else {
     announcement[0] = std::byte{reader_.failed()};
@@ -218,6 +227,12 @@ void HostCollective::count_read_buffers() noexcept {
       written_ += bytes;
       read_ += others * bytes;
       break;
+    case Collective::kAllReduce: {
+      const std::uint64_t own = sum_of(group_.index()).bytes;
+      written_ += own;
+      read_ += bytes - own;
+      break;
+    }
     default:  // a broadcast
       (group_.index() == call_.problem.root ? written_ : read_) += bytes;
   }
@@ -238,9 +253,9 @@ bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
 
 /// False where the round is not over.
 bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
-  if (way_ == Way::kFromBuffers && round_ == 0) return read_buffers(number, moved);
+  if (way_ == Way::kFromBuffers && round_ == summing_) return read_buffers(number, moved);
   if (!needed_announced(number)) return false;
-  if (way_ == Way::kThroughSlots) read(round_);
+  if (way_ == Way::kThroughSlots || round_ < summing_) read(round_);
   return true;
 }
 
@@ -296,42 +311,72 @@ void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At&
 }
 
 /// Part p of the chunk of every rank's vector lies at the place of its own bytes in the slot.
-void HostCollective::write_all_reduce(std::size_t round) noexcept {
+void HostCollective::write_reduce(std::size_t round) noexcept {
   const int own = group_.index();
   std::byte* to = slot(own, number(round));
   const Chunk now = chunk(round, call_.problem.bytes());
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == own && combines_own_input()) continue;
-    const Chunk part = part_of(now, rank);
-    contribute(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
+    const Chunk theirs = part(now, rank);
+    contribute(to + (theirs.begin - now.begin), call_.input + theirs.begin, theirs.bytes);
   }
   if (round == 0) return;
-  const Chunk before = part_of(chunk(round - 1, call_.problem.bytes()), own);
+  const Chunk before = part(chunk(round - 1, call_.problem.bytes()), own);
   put(to + step_, combined(round - 1, before), before.bytes);
 }
 
 std::byte* HostCollective::combined(std::size_t round, Chunk part) const noexcept {
   const int own = group_.index();
-  if (call_.collective == Collective::kAllReduce || own == call_.problem.root)
-    return call_.output + part.begin;
+  if (own == call_.problem.root) return call_.output + part.begin;
   return slot(own, number(round)) + step_ + step_ / static_cast<std::size_t>(group_.size());
+}
+
+void HostCollective::read_reduce(std::size_t round) noexcept {
+  const int own = group_.index();
+  if (round > 0 && own == call_.problem.root) {
+    const Chunk before = chunk(round - 1, call_.problem.bytes());
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const Chunk theirs = part(before, rank);
+      if (rank != own)
+        take(rank, call_.output + theirs.begin, slot(rank, number(round)) + step_, theirs.bytes);
+    }
+  }
+  const Chunk now = chunk(round, call_.problem.bytes());
+  const Chunk mine = part(now, own);
+  combine_all(combined(round, mine), mine.bytes, [&](int rank) -> const std::byte* {
+    if (rank == own && combines_own_input()) return call_.input + mine.begin;
+    return slot(rank, number(round)) + (mine.begin - now.begin);
+  });
+}
+
+/// First a step of every rank's part of the input, then one of this rank's sums.
+void HostCollective::write_all_reduce(std::size_t round) noexcept {
+  const int own = group_.index();
+  std::byte* to = slot(own, number(round));
+  if (round >= summing_) {
+    const Chunk now = host_step(sum_of(own), round - summing_, kSlotBytes);
+    return put(to, call_.output + now.begin, now.bytes);
+  }
+  for (int rank = 0; rank < group_.size(); ++rank, to += step_) {
+    if (rank == own && combines_own_input()) continue;
+    const Chunk now = host_step(sum_of(rank), round, step_);
+    contribute(to, call_.input + now.begin, now.bytes);
+  }
 }
 
 void HostCollective::read_all_reduce(std::size_t round) noexcept {
   const int own = group_.index();
-  const bool reads_results = call_.collective == Collective::kAllReduce || own == call_.problem.root;
-  if (round > 0 && reads_results) {
-    const Chunk before = chunk(round - 1, call_.problem.bytes());
+  if (round >= summing_) {
     for (int rank = 0; rank < group_.size(); ++rank) {
-      const Chunk part = part_of(before, rank);
-      if (rank != own) take(rank, call_.output + part.begin, slot(rank, number(round)) + step_, part.bytes);
+      const Chunk now = host_step(sum_of(rank), round - summing_, kSlotBytes);
+      if (rank != own) take(rank, call_.output + now.begin, slot(rank, number(round)), now.bytes);
     }
+    return;
   }
-  const Chunk now = chunk(round, call_.problem.bytes());
-  const Chunk part = part_of(now, own);
-  combine_all(combined(round, part), part.bytes, [&](int rank) -> const std::byte* {
-    if (rank == own && combines_own_input()) return call_.input + part.begin;
-    return slot(rank, number(round)) + (part.begin - now.begin);
+  const Chunk now = host_step(sum_of(own), round, step_);
+  combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
+    if (rank == own && combines_own_input()) return call_.input + now.begin;
+    return slot(rank, number(round)) + static_cast<std::size_t>(own) * step_;
   });
 }
 
@@ -361,8 +406,10 @@ void HostCollective::write(std::size_t round) noexcept {
   switch (call_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
-      if (in_parts_) {
+      if (in_parts_ && call_.collective == Collective::kAllReduce) {
         write_all_reduce(round);
+      } else if (in_parts_) {
+        write_reduce(round);
       } else {
         contribute(place(own, number(round)), call_.input, now.bytes);
       }
@@ -400,8 +447,10 @@ void HostCollective::read(std::size_t round) noexcept {
   switch (call_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
-      if (in_parts_) {
+      if (in_parts_ && call_.collective == Collective::kAllReduce) {
         read_all_reduce(round);
+      } else if (in_parts_) {
+        read_reduce(round);
       } else if (call_.collective == Collective::kAllReduce || is_root) {
         combine_all(call_.output, bytes, [&](int rank) -> const std::byte* { return place(rank, at); });
       }

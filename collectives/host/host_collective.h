@@ -11,6 +11,9 @@
 // (BufferReader), and in the second that it has read all. Nobody returns before all have. Where a buffer
 // cannot be read, the call starts again and goes through slots, like all later ones.
 //
+// In an all-reduce of more than a few bytes each rank first sums up a part, through slots, and then gets the
+// other parts, either way.
+//
 // Reductions combine the ranks' values in the order of the ranks, so that everyone has the same bits.
 #pragma once
 
@@ -22,6 +25,7 @@
 #include "collectives/host/buffer_reader.h"
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
+#include "collectives/host/host_parts.h"
 
 namespace tombolo::collectives {
 
@@ -58,10 +62,6 @@ class HostCollective {
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
  private:
-  struct Chunk {
-    std::size_t begin = 0, bytes = 0;
-  };
-
   /// Puts a part of this rank's input, multiplied where the problem is premultiplied.
   void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
@@ -89,7 +89,9 @@ class HostCollective {
   std::uint64_t number(std::size_t round) const noexcept { return first_ + round; }
   Chunk chunk(std::size_t round, std::size_t of) const noexcept;
   /// Part `rank` of a chunk that all parts make up.
-  Chunk part_of(Chunk chunk, int rank) const noexcept;
+  Chunk part(Chunk chunk, int rank) const noexcept { return host_part(chunk, rank, group_.size()); }
+  /// Part `rank` of an all-reduce, which that rank sums up.
+  Chunk sum_of(int rank) const noexcept { return part({0, call_.problem.bytes()}, rank); }
   /// output = what `at(rank)` gives, combined over all ranks.
   template <typename At>
   void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
@@ -99,8 +101,14 @@ class HostCollective {
   void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
   /// Where this rank combines its part of a chunk: in the output, where it has one.
   std::byte* combined(std::size_t round, Chunk part) const noexcept;
+  void write_reduce(std::size_t round) noexcept;
+  void read_reduce(std::size_t round) noexcept;
   void write_all_reduce(std::size_t round) noexcept;
   void read_all_reduce(std::size_t round) noexcept;
+  /// The rounds in which an all-reduce's sums go to all ranks through slots.
+  std::size_t spreading_rounds() const noexcept;
+  /// Has the call, of which a buffer could not be read, go through slots.
+  void take_slots() noexcept;
 
   enum class Way : std::uint8_t { kThroughSlots, kFromBuffers };
 
@@ -113,9 +121,10 @@ class HostCollective {
   std::uint32_t hash_ = 0;   // of this call and of all before
   std::uint64_t first_ = 1;  // number of this call's first round
   std::size_t round_ = 0, rounds_ = 0;
-  std::size_t step_ = 0;    // bytes of a part, or of the whole, that one round moves at most
-  bool announced_ = false;  // this rank's part of the present round
-  bool in_parts_ = false;   // an all-reduce of which each rank combines a part
+  std::size_t step_ = 0;     // bytes of a part, or of the whole, that one round moves at most
+  bool announced_ = false;   // this rank's part of the present round
+  bool in_parts_ = false;    // a reduction of which each rank combines a part
+  std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
   std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced
   int looked_ = 0;                                // ranks that have announced what is awaited
   int awaited_ = 0;
