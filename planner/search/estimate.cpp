@@ -217,6 +217,12 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
       stage.forward += expert_exchanges(shape.saving.recompute, true) * exchange;
       stage.backward += expert_exchanges(shape.saving.recompute, false) * exchange;
     }
+    if (job_.context_parallel > 1) {
+      const ContextCost& context = context_cost(shape, at(i));
+      if (!context.possible) return Scorer::kNever;
+      stage.forward += slot.layers * context.forward;
+      stage.backward += slot.layers * context.backward;
+    }
     const LayerExchange exchange = exchange_of(shape, at(i));
     stage.forward = std::max(stage.forward, slot.layers * exchange.gather_forward);
     stage.backward = std::max(stage.backward, slot.layers * (exchange.gather_backward + exchange.scatter));

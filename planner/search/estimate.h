@@ -73,6 +73,13 @@ class Estimator {
   /// What the replicas that divide experts take for one exchange of a slot's layer, in the slowest of their
   /// groups; each as if alone on its links.
   double expert_seconds(const Shape& shape, std::size_t slot);
+  /// What a slot's layer takes beyond its share of the tokens, where replicas divide these: what they send
+  /// each other, as if alone on its links, less what is computed meanwhile; in the slowest of their groups.
+  struct ContextCost {
+    double forward = 0, backward = 0;
+    bool possible = true;  ///< false: their hosts cannot communicate
+  };
+  const ContextCost& context_cost(const Shape& shape, std::size_t slot);
   /// Of the hosts of all replicas, those of the replicas at one place of the groups that divide experts.
   std::vector<int> with_same_experts(const std::vector<int>& hosts, int place) const;
   bool own_nics(int host, int degree, const std::vector<int>* nics) const;
@@ -91,6 +98,8 @@ class Estimator {
   std::map<std::pair<int, std::vector<int>>, Reduction> reductions_;  // by degree and hosts
   /// By pools of the replicas, degree, micro-batch and how many divide experts.
   std::map<std::tuple<std::vector<int>, int, int, int>, double> expert_seconds_;
+  /// By pools of the replicas, degree, micro-batch and recomputation.
+  std::map<std::tuple<std::vector<int>, int, int, Recompute>, ContextCost> context_costs_;
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;
   std::int64_t operations_ = 0;

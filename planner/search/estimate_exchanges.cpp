@@ -89,6 +89,63 @@ double Estimator::expert_seconds(const Shape& shape, std::size_t slot) {
   return known->second;
 }
 
+const Estimator::ContextCost& Estimator::context_cost(const Shape& shape, std::size_t slot) {
+  std::vector<int> pools;  // by replica
+  for (const Shape::Kind& kind : shape.kinds)
+    pools.insert(pools.end(), at(kind.count), kind.slots[slot].pool);
+  const int degree = shape.kinds.front().slots[slot].degree;
+  const auto [known, added] =
+      context_costs_.try_emplace({pools, degree, shape.micro_batch, shape.saving.recompute}, ContextCost{});
+  ContextCost& cost = known->second;
+  if (!added) return cost;
+  // Of each group, a plan of this slot alone. What replicas send their experts is expert_seconds().
+  Shape alone;
+  alone.micro_batch = shape.micro_batch;
+  alone.saving = shape.saving;
+  alone.saving.expert_parallel = 1;
+  Plan plan;
+  plan.job = job_;
+  plan.job.set(alone.saving);
+  plan.job.chunks = 1;
+  plan.pipelines.assign(at(job_.context_parallel),
+                        {{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch});
+  std::vector<int> first(at(degree));
+  for (int rank = 0; rank < degree; ++rank) first[at(rank)] = rank;
+  std::map<int, int> taken;  // by pool: devices
+  for (std::size_t begin = 0; begin < pools.size(); begin += plan.pipelines.size()) {
+    plan.ranks.clear();
+    taken.clear();
+    for (std::size_t replica = 0; replica < plan.pipelines.size(); ++replica) {
+      const Pool& pool = pools_[at(pools[begin + replica])];
+      for (int tensor = 0; tensor < degree; ++tensor) {
+        const int device = taken[pools[begin + replica]]++ % pool.size();
+        const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks[at(device)])];
+        plan.ranks.push_back({context_.view.host(launcher_slot.host).name, launcher_slot.device, 0,
+                              static_cast<int>(replica), tensor});
+      }
+      for (std::size_t other = 0; other < plan.pipelines.size(); ++other)
+        cost.possible &= context_.view.linked(pool.host, pools_[at(pools[begin + other])].host);
+    }
+    if (!cost.possible) return cost;
+    const SlotCosts costs = slot_costs(plan, context_.view, first);
+    const PassSeconds own = costs_.of(pools[begin], degree, alone).layer,
+                      all = costs.stage(plan.pipelines.front().stages.front(), false, false);
+    const ContextRounds& rounds = costs.context;
+    const double once =
+        rounds.crosses() ? seconds_alone(rounds.once, context_.view, nics_) - rounds.once.wait_seconds : 0;
+    const auto shown = [&](const std::vector<ContextRound>& some) {
+      double seconds = 0;
+      for (const ContextRound& round : some)
+        seconds += std::max(0.0, round.times * once + round.waits * rounds.once.wait_seconds - round.beside);
+      return seconds;
+    };
+    const double share = 1.0 / job_.model.layers;
+    cost.forward = std::max(cost.forward, share * all.forward - own.forward + shown(rounds.forward));
+    cost.backward = std::max(cost.backward, share * all.backward() - own.backward() + shown(rounds.backward));
+  }
+  return cost;
+}
+
 Estimator::LayerExchange Estimator::exchange_of(const Shape& shape, std::size_t slot) {
   const ReplicaExchange when = exchange_when(shape);
   if (when.reduction != GradientReduction::kEachMicroBatch || shape.replicas() < 2) return {};

@@ -103,5 +103,34 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatDivideExperts) {
   }
 }
 
+/// Replicas on one host exchange over its links, others over NICs that they share with none.
+TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatDivideTokens) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 24; ++round) {
+    Job job = free_job(6, 32);
+    job.framework = Framework::kMegatron;
+    job.context_parallel = 1 << (1 + random() % 2);
+    job.context_exchange = random() % 2 == 0 ? ContextExchange::kRing : ContextExchange::kAllToAll;
+    const bool one_host = random() % 2 == 0;
+    const SearchSetting setting(
+        gpu_cluster({{"a", 4, one_host ? 4 : 1}}, 1e5 * static_cast<double>(2 + random() % 100)), job);
+    Estimator estimator(setting.context, setting.job, setting.pools);
+    Shape shape;
+    shape.micro_batch = 1 + static_cast<int>(random() % 2);
+    const int rows = setting.job.replica_rows() / shape.micro_batch;
+    if (one_host)
+      shape.kinds = {{{{0, 1, 6}}, 4, rows}};
+    else
+      for (int host = 0; host < 4; ++host) shape.kinds.push_back({{{host, 1, 6}}, 1, rows / 4});
+    const Layout layout = layout_of(shape, setting.pools);
+    const double simulated = Scorer(setting.context, setting.job).seconds(layout),
+                 bound = lower_bound(plan_of(setting.context, setting.job, layout), setting.view);
+    ASSERT_LT(simulated, Scorer::kNever);
+    EXPECT_LE(bound, simulated * (1 + 1e-9)) << "round " << round;
+    EXPECT_GT(estimator.seconds(shape), 0.7 * simulated) << "round " << round;
+    EXPECT_LT(estimator.seconds(shape), 1.3 * simulated) << "round " << round;
+  }
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -35,9 +35,10 @@ std::uint64_t fingerprint(const Plan& plan) {
 }
 
 std::optional<StepTime> simulate_if_linked(const Plan& plan, const ClusterView& view, double limit,
-                                           std::string* why) {
+                                           std::string* why, StepGraph* memory) {
   try {
-    const Simulation simulation = simulate(plan, view, {.spans = false, .limit_seconds = limit});
+    const Simulation simulation =
+        simulate(plan, view, {.spans = false, .limit_seconds = limit, .memory = memory});
     if (simulation.step_seconds >= limit) return std::nullopt;
     return StepTime{simulation.step_seconds, simulation.bubble_fraction};
   } catch (const Error& error) {
@@ -57,7 +58,7 @@ std::optional<StepTime> StepTimes::below(double limit, const Plan& plan, const C
   }
   ++simulated_;
   std::string unlinked;
-  const auto step = simulate_if_linked(plan, view, limit, &unlinked);
+  const auto step = simulate_if_linked(plan, view, limit, &unlinked, &graph_);
   if (!unlinked.empty()) {
     if (why && why->empty()) *why = std::move(unlinked);
     return std::nullopt;

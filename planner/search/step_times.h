@@ -10,6 +10,7 @@
 
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/plan.h"
+#include "planner/simulate/step_graph.h"
 
 namespace tombolo::planner {
 
@@ -25,9 +26,10 @@ struct StepTime {
 
 /// Simulates without spans. Nothing where a step takes `limit` seconds or more, or where ranks must
 /// communicate whose hosts the cluster file does not link; then `why`, if given and empty, gets the error.
+/// `memory` as in SimulationOptions.
 std::optional<StepTime> simulate_if_linked(const Plan& plan, const ClusterView& view,
                                            double limit = std::numeric_limits<double>::infinity(),
-                                           std::string* why = nullptr);
+                                           std::string* why = nullptr, StepGraph* memory = nullptr);
 
 /// Remembers what became of the plans for one job on one view of a cluster. Not thread-safe.
 class StepTimes {
@@ -46,6 +48,7 @@ class StepTimes {
   };
   std::unordered_map<std::uint64_t, Known> known_;  // by fingerprint
   std::int64_t simulated_ = 0;
+  StepGraph graph_;  // of the latest simulation
 };
 
 }  // namespace tombolo::planner

@@ -29,6 +29,22 @@ FluidEngine::Activity FluidEngine::add(double work, double limit, std::span<cons
   return static_cast<Activity>(activities_.size() - 1);
 }
 
+void FluidEngine::clear() {
+  activities_.clear();
+  uses_.clear();
+  resources_.clear();
+  edges_.clear();
+  events_ = {};
+  ready_.clear();
+  dirty_.clear();
+  now_ = 0;
+}
+
+void FluidEngine::reserve(std::size_t activities, std::size_t orders) {
+  activities_.reserve(activities);
+  edges_.reserve(orders);
+}
+
 void FluidEngine::link_successors() {
   successor_begin_.assign(activities_.size() + 1, 0);
   waiting_for_.assign(activities_.size(), 0);
@@ -38,9 +54,9 @@ void FluidEngine::link_successors() {
   }
   for (std::size_t i = 1; i < successor_begin_.size(); ++i) successor_begin_[i] += successor_begin_[i - 1];
   successors_.resize(edges_.size());
-  std::vector<int> next(successor_begin_.begin(), successor_begin_.end() - 1);
+  links_left_.assign(successor_begin_.begin(), successor_begin_.end() - 1);
   for (const Edge& edge : edges_)
-    successors_[static_cast<std::size_t>(next[index(edge.earlier)]++)] = edge.later;
+    successors_[static_cast<std::size_t>(links_left_[index(edge.earlier)]++)] = edge.later;
 }
 
 double FluidEngine::least_seconds(const Item& item) const {
@@ -55,8 +71,10 @@ double FluidEngine::least_seconds(const Item& item) const {
 
 // Of a graph with a cycle, which run() finds, only what comes before it has tails.
 void FluidEngine::find_tails() {
-  std::vector<int> waiting = waiting_for_;
-  std::vector<Activity> order;
+  std::vector<int>& waiting = links_left_;
+  std::vector<Activity>& order = in_order_;
+  waiting = waiting_for_;
+  order.clear();
   order.reserve(activities_.size());
   for (std::size_t i = 0; i < activities_.size(); ++i)
     if (waiting[i] == 0) order.push_back(static_cast<Activity>(i));
@@ -74,6 +92,12 @@ void FluidEngine::find_tails() {
     for (const Activity next : successors(order[i])) tail = std::max(tail, tails_[index(next)]);
     tail += least_seconds(item(order[i]));
   }
+}
+
+double FluidEngine::least_finish() {
+  link_successors();
+  find_tails();
+  return tails_.empty() ? 0 : *std::ranges::max_element(tails_);
 }
 
 // The part of the work for which every bucket on its path has tokens takes no time.
@@ -216,13 +240,11 @@ void FluidEngine::run(double limit_seconds) {
     if (waiting_for_[i] == 0) ready_.push_back(static_cast<Activity>(i));
   const bool limited = limit_seconds < std::numeric_limits<double>::infinity();
   if (limited) find_tails();
-  // Sums of tails are rounded otherwise than the times that the run would find.
-  const double beyond = limit_seconds * (1 + 1e-9);
   std::size_t ended = 0;
   while (true) {
     std::sort(ready_.begin(), ready_.end());
     for (const Activity id : ready_) {
-      if (limited && now_ + tails_[index(id)] > beyond) {
+      if (limited && certainly_beyond(now_ + tails_[index(id)], limit_seconds)) {
         now_ += tails_[index(id)];
         return;
       }

@@ -12,6 +12,12 @@
 
 namespace tombolo::planner {
 
+/// Whether a lower bound of a run's seconds is beyond a limit, by more than sums of activities' seconds are
+/// rounded otherwise than the times that the run would find.
+constexpr bool certainly_beyond(double least_seconds, double limit_seconds) noexcept {
+  return least_seconds > limit_seconds * (1 + 1e-9);
+}
+
 /// A directed acyclic graph of activities. Deterministic: events of equal time are taken in the order of ids.
 /// Not thread-safe.
 class FluidEngine {
@@ -30,10 +36,18 @@ class FluidEngine {
   Activity add(double work, double limit, std::initializer_list<Resource> resources) {
     return add(work, limit, std::span<const Resource>(resources.begin(), resources.size()));
   }
+  /// Forgets everything, and keeps the memory for what is added next.
+  void clear();
+  /// Makes room for so many activities and orders; it may be too little or too much.
+  void reserve(std::size_t activities, std::size_t orders);
   /// Adds an activity that only takes time.
   Activity add_delay(double seconds) { return add(seconds, 1.0, {}); }
   /// `later` starts no sooner than `earlier` ends.
   void order(Activity earlier, Activity later) { edges_.push_back({earlier, later}); }
+
+  /// The least seconds that run() can take: those of the longest chain of activities, each as if it had its
+  /// resources alone. Does not run anything.
+  double least_finish();
 
   /// Runs everything once, or until it is certain to take longer than `limit_seconds`, since some activity
   /// that is to start has as much to come after it, even if nothing else used its resources: finish() is then
@@ -98,6 +112,8 @@ class FluidEngine {
   std::vector<Activity> successors_;
   std::vector<int> waiting_for_;  // by activity; apart from the others, since most accesses need no more
   std::vector<double> tails_;     // by activity: the least seconds of it and of all that must come after it
+  std::vector<int> links_left_;   // while successors and tails are found
+  std::vector<Activity> in_order_;
   std::priority_queue<Event> events_;
   std::vector<Activity> ready_;
   std::vector<Resource> dirty_;

@@ -18,6 +18,23 @@ TEST(FluidEngine, AnActivityAloneRunsAtItsOwnLimit) {
   EXPECT_DOUBLE_EQ(engine.end(flow), 5);
 }
 
+TEST(FluidEngine, TheLeastFinishIsTheLongestChainAsIfNothingShared) {
+  FluidEngine engine;
+  EXPECT_EQ(engine.least_finish(), 0);
+  const auto nic = engine.add_resource(10);
+  const auto first = engine.add(20, 100, {nic}), second = engine.add_delay(3);
+  engine.order(first, second);
+  engine.add(40, 100, {nic});
+  EXPECT_DOUBLE_EQ(engine.least_finish(), 5);
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.finish(), 7);
+  engine.clear();
+  EXPECT_EQ(engine.size(), 0U);
+  engine.add_delay(1);
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.finish(), 1);
+}
+
 TEST(FluidEngine, TwoFlowsOnOneResourceHalveEachOther) {
   FluidEngine engine;
   const auto nic = engine.add_resource(10);

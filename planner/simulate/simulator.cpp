@@ -73,9 +73,17 @@ Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
 }
 
 Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options) {
-  StepGraph graph = build_step(plan, view, options.bucket_bytes);
-  graph.engine.run(options.limit_seconds);
   Simulation result;
+  // The graph of so many replicas takes long to build, which most plans of a search are not worth.
+  constexpr int kManyReplicas = 16;
+  if (plan.data_size() >= kManyReplicas && options.limit_seconds < std::numeric_limits<double>::infinity()) {
+    result.step_seconds = least_step_seconds(plan, view);
+    if (certainly_beyond(result.step_seconds, options.limit_seconds)) return result;
+  }
+  StepGraph own;
+  StepGraph& graph = options.memory ? *options.memory : own;
+  graph = build_step(plan, view, options.bucket_bytes, std::move(graph));
+  graph.engine.run(options.limit_seconds);
   result.step_seconds = graph.engine.finish();
   if (result.step_seconds > options.limit_seconds) return result;
   double busy = 0;

@@ -36,6 +36,8 @@ struct SharedBytes {
   double bytes_per_second = 0;
 };
 
+struct StepGraph;
+
 struct SimulationOptions {
   /// The least size of a bucket of gradients, which is cut at the borders of layers; the trainer's default.
   std::uint64_t bucket_bytes = 256 * 1024;
@@ -43,6 +45,9 @@ struct SimulationOptions {
   /// A step that takes longer than this is not simulated to its end. Of its result only one thing is valid:
   /// step_seconds is beyond this.
   double limit_seconds = std::numeric_limits<double>::infinity();
+  /// A graph that nobody needs any more, in whose memory the next is built, and which is that afterwards: in
+  /// a search graphs are large and many. Null: each gets memory of its own.
+  StepGraph* memory = nullptr;
 };
 
 struct Simulation {

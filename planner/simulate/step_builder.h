@@ -63,10 +63,14 @@ Bar::Kind bar_kind(Operation::Kind kind) noexcept;
 
 class StepBuilder {
  public:
-  /// `plan` and `view` must outlive it.
-  StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
-  /// Builds the graph. May be called only once.
+  /// Of the first `replicas` of the plan, in the memory of an empty graph. `plan` and `view` must outlive it.
+  StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes, int replicas,
+              StepGraph memory);
+  /// Builds the graph, of all replicas. May be called only once.
   StepGraph build();
+  /// The seconds that no step can be shorter than, for what these replicas do by themselves. May be called in
+  /// place of build().
+  double least_seconds();
 
  private:
   using Activity = FluidEngine::Activity;
@@ -120,6 +124,7 @@ class StepBuilder {
   double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
   double sending_seconds(const Worker& from, const Worker& to, double bytes) const;
 
+  void add_pipelines();
   void add_compute(Worker& worker);
   Activities append_pass(Worker& worker, const Operation& operation, const Append& append);
   Activities append_last(Worker& worker, const Operation& operation, const Append& append);
@@ -159,6 +164,7 @@ class StepBuilder {
   Activity add_phases(const Members& members, double bytes, double rounds, Activity begin);
   Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
   void add_tied_embedding(Worker& first, Worker& last);
+  double norm_seconds();
   void add_optimizer();
   bool gathers_beside_forward() const {
     return plan_.job.overlap_parameters && exchange_.gather == ParameterGather::kEachStep &&

@@ -1,6 +1,7 @@
 // The end of a step: what is reduced, exchanged and updated.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "planner/model/index.h"
 #include "planner/simulate/step_builder.h"
@@ -209,16 +210,29 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
   });
 }
 
+/// The seconds that the global gradient norm takes once all gradients are there. Small vectors are reduced by
+/// recursive doubling, over the replicas and then over the stages: a round halves the number of those that
+/// have yet to meet. Of these rounds as many cross to other clusters as it takes these to meet, once the
+/// members of each have; the others stay inside them.
+double StepBuilder::norm_seconds() {
+  std::size_t stages = 0;
+  std::set<int> clusters;
+  for (const auto& pipeline : workers_) {
+    stages = std::max(stages, pipeline.size());
+    for (const Worker& worker : pipeline) clusters.insert(cluster_number(worker.host));
+  }
+  const auto rounds_of = [](std::size_t members) { return std::ceil(std::log2(members)); };
+  const double rounds = rounds_of(at(plan_.data_size())) + rounds_of(stages),
+               crossing = std::min(rounds, rounds_of(clusters.size()));
+  const StepNetwork::Latencies longest = network_.longest_latencies();
+  return crossing * longest.all + (rounds - crossing) * longest.in_clusters;
+}
+
 /// Adds the optimizer. Every rank waits for the global gradient norm, and so for all others. With a sharded
 /// optimizer each rank then gathers the parameters that the others have updated, unless it does so beside the
 /// next step's forward pass; in a prediction of one step that is this one's.
 void StepBuilder::add_optimizer() {
-  std::size_t longest = 0;
-  for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
-  // Small vectors are reduced by recursive doubling, over the replicas and then over the stages. This is an
-  // upper bound: the engine crosses to other clusters in one round of them.
-  const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
-  const Activity norm = engine().add_delay(rounds * network_.longest_latency());
+  const Activity norm = engine().add_delay(norm_seconds());
   std::map<const Worker*, Activity> updated;
   for (auto& pipeline : workers_) {
     for (Worker& worker : pipeline) {

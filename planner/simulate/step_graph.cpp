@@ -35,13 +35,15 @@ Bar::Kind bar_kind(Operation::Kind kind) noexcept {
   return Bar::Kind::kBackwardWeights;
 }
 
-StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes)
+StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes, int replicas,
+                         StepGraph memory)
     : plan_(plan),
       model_(plan.job.model),
       view_(view),
       bucket_bytes_(static_cast<double>(bucket_bytes)),
       exchange_(replica_exchange(plan.job.framework, plan.job.sharding, plan.pipeline_size())),
-      layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
+      layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)),
+      graph_(std::move(memory)) {
   const bool alike =
       std::ranges::all_of(plan.pipelines, [&](const Pipeline& one) { return one == plan.pipelines.front(); });
   if (const std::string why = plan.job.expert_misfit(plan.data_size());
@@ -57,7 +59,7 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
   if (view.cluster().shared_processor)
     processor_ = engine().add_resource(view.cluster().shared_processor->cores);
   const auto slots = plan.ranks_by_slot();
-  for (int replica = 0; replica < plan.data_size(); ++replica) {
+  for (int replica = 0; replica < replicas; ++replica) {
     workers_.emplace_back();
     for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
       const std::vector<int>& ranks = slots[at(replica)][at(slot)];
@@ -74,10 +76,7 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
 }
 
 StepGraph StepBuilder::build() {
-  for (auto& pipeline : workers_)
-    for (Worker& worker : pipeline) add_compute(worker);
-  for (int replica = 0; replica < plan_.data_size(); ++replica)
-    for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
+  add_pipelines();
   if (exchanges_in_passes())
     add_sharded_exchanges();
   else
@@ -90,8 +89,40 @@ StepGraph StepBuilder::build() {
   return std::move(graph_);
 }
 
-StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes) {
-  return StepBuilder(plan, view, bucket_bytes).build();
+/// Adds what every replica does by itself.
+void StepBuilder::add_pipelines() {
+  std::size_t passes = 0, transfers = 0;
+  for (std::size_t replica = 0; replica < workers_.size(); ++replica) {
+    const Pipeline& pipeline = plan_.pipelines[replica];
+    const std::size_t count = 2 * at(pipeline.micro_batches());
+    passes += count * pipeline.stages.size();
+    transfers += count * (pipeline.stages.size() - 1);
+  }
+  // A transfer is its bytes and its latency, after its pass and the transfer before, and before a pass.
+  // What is left over is for what replicas exchange; memory that is not used costs nothing.
+  engine().reserve(3 * (passes + 2 * transfers) / 2, 3 * (passes + 4 * transfers) / 2);
+  for (auto& pipeline : workers_)
+    for (Worker& worker : pipeline) add_compute(worker);
+  for (int replica = 0; at(replica) < workers_.size(); ++replica)
+    for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
+}
+
+double StepBuilder::least_seconds() {
+  add_pipelines();
+  add_optimizer();
+  return engine().least_finish();
+}
+
+StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes,
+                     StepGraph memory) {
+  memory.engine.clear();
+  memory.bars.clear();
+  memory.flows.clear();
+  return StepBuilder(plan, view, bucket_bytes, plan.data_size(), std::move(memory)).build();
+}
+
+double least_step_seconds(const Plan& plan, const ClusterView& view) {
+  return StepBuilder(plan, view, 1, 1, {}).least_seconds();
 }
 
 }  // namespace tombolo::planner

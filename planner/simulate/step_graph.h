@@ -37,6 +37,15 @@ struct StepGraph {
 /// Where replicas differ, each range of layers that has the same owners in all of them is reduced among
 /// these. That their tensor-parallel shares are cut differently changes which rank sends which part, but not
 /// how much is sent.
-StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
+///
+/// The graph is built in the memory of another, which is forgotten.
+StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes,
+                     StepGraph memory = {});
+
+/// A lower bound of the seconds of that step, from the graph of one replica alone: its longest chain of
+/// passes and transfers, as if nothing else used their links, with the norm and the optimizer. What replicas
+/// exchange is left out, and so are the waits for others. It takes as much less time than building the whole
+/// graph as there are replicas.
+double least_step_seconds(const Plan& plan, const ClusterView& view);
 
 }  // namespace tombolo::planner

@@ -35,18 +35,33 @@ int StepNetwork::senders(const std::vector<int>& ranks) {
 }
 
 TransferActivities StepNetwork::add(const TransferEnd& from, const TransferEnd& to, double bytes) {
-  const Path& path = view_.path(from.host, to.host);
-  if (path.inside_host) {
-    const Activity inside = add_inside(from, to, bytes);
-    return {inside, inside};
+  Route route(from, to);
+  return add(route, bytes);
+}
+
+TransferActivities StepNetwork::add(Route& route, double bytes) {
+  if (!route.known_) {
+    const Path& path = view_.path(route.from_.host, route.to_.host);
+    if (path.inside_host)
+      route.inside_ = inside(route.from_, route.to_);
+    else
+      route.between_ = &between(route.from_, route.to_, path);
+    route.known_ = true;
   }
-  Between& ends = between(from, to, path);
+  if (route.between_ == nullptr) {
+    const Inside& link = route.inside_;
+    const Activity sent = link.bytes_per_second > 0
+                              ? engine_.add(bytes, link.bytes_per_second, {link.out, link.in})
+                              : engine_.add_delay(0);
+    return {sent, sent};
+  }
+  std::vector<Lane>& lanes = route.between_->lanes;
   TransferActivities all;
-  if (ends.lanes.size() > 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
-  for (Lane& lane : ends.lanes) {
+  if (lanes.size() > 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
+  for (Lane& lane : lanes) {
     lane.bytes += bytes * lane.share;
     const Activity flow = engine_.add(bytes * lane.share, lane.bytes_per_second, lane.resources);
-    if (ends.lanes.size() == 1) return {flow, flow};
+    if (lanes.size() == 1) return {flow, flow};
     engine_.order(all.first, flow);
     engine_.order(flow, all.last);
   }
@@ -160,25 +175,31 @@ StepNetwork::Lane StepNetwork::lane(const Path& path, int from_host, int to_host
   return lane;
 }
 
-FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const TransferEnd& to, double bytes) {
+StepNetwork::Inside StepNetwork::inside(const TransferEnd& from, const TransferEnd& to) {
   const Path& path = view_.path(from.host, to.host);
-  if (path.bytes_per_second <= 0) return engine_.add_delay(0);
+  if (path.bytes_per_second <= 0) return {};
   const RankPlacement& source = plan_.ranks[at(from.rank)];
   if (view_.host(from.host).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
     // GPUs have links of their own, and those of one slot send together.
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);
-    return engine_.add(bytes, rate, {port(from, true), port(to, false)});
+    const Resource out = port(from, true);
+    return {rate, out, port(to, false)};
   }
   const auto [bus, added] = buses_.try_emplace(from.host, 0);
   if (added) bus->second = engine_.add_resource(path.bytes_per_second);
-  return engine_.add(bytes, path.bytes_per_second, {bus->second});
+  return {path.bytes_per_second, bus->second, FluidEngine::kNone};
 }
 
-double StepNetwork::longest_latency() const {
-  double longest = 0;
-  for (const auto& [ends, between] : between_)
-    longest = std::max(longest, latency(between.from_host, between.to_host));
-  for (const auto& [host, bus] : buses_) longest = std::max(longest, latency(host, host));
+StepNetwork::Latencies StepNetwork::longest_latencies() const {
+  Latencies longest;
+  const auto add = [&](int from, int to) {
+    const double one = latency(from, to);
+    longest.all = std::max(longest.all, one);
+    if (view_.host(from).cluster == view_.host(to).cluster)
+      longest.in_clusters = std::max(longest.in_clusters, one);
+  };
+  for (const auto& [ends, between] : between_) add(between.from_host, between.to_host);
+  for (const auto& [host, bus] : buses_) add(host, host);
   return longest;
 }
 

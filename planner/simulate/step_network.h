@@ -41,15 +41,22 @@ class StepNetwork {
  public:
   StepNetwork(const Plan& plan, const ClusterView& view, FluidEngine& engine);
 
+  /// Two ends between which much is sent; remembers what the first transfer has found. Must not outlive the
+  /// network.
+  class Route;
   /// Adds a transfer without its latency; returns the activities of its bytes.
+  TransferActivities add(Route& route, double bytes);
   TransferActivities add(const TransferEnd& from, const TransferEnd& to, double bytes);
   /// A number for slots of one host, by their first ranks in ascending order, that send through all of their
   /// NICs together.
   int senders(const std::vector<int>& ranks);
 
   double latency(int from_host, int to_host) const { return view_.path(from_host, to_host).latency_seconds; }
-  /// The longest latency of the pairs of hosts between which something is sent.
-  double longest_latency() const;
+  /// The longest latency of the pairs of hosts of one cluster between which something is sent, and of all.
+  struct Latencies {
+    double in_clusters = 0, all = 0;
+  };
+  Latencies longest_latencies() const;
   /// The bytes between hosts, by pair of NICs.
   std::vector<Flow> flows() const;
 
@@ -70,6 +77,11 @@ class StepNetwork {
     int from_host = 0, to_host = 0;
     std::vector<Lane> lanes;
   };
+  /// The link between two slots of a host.
+  struct Inside {
+    double bytes_per_second = 0;  ///< 0: it takes no time
+    Resource out = FluidEngine::kNone, in = FluidEngine::kNone;
+  };
   /// Host and senders of both ends.
   struct Ends {
     int from_host = 0, from_senders = 0, to_host = 0, to_senders = 0;
@@ -84,7 +96,7 @@ class StepNetwork {
     std::map<int, std::vector<std::size_t>> of_slot;  ///< indices of cells, by the slot's first rank
   };
 
-  Activity add_inside(const TransferEnd& from, const TransferEnd& to, double bytes);
+  Inside inside(const TransferEnd& from, const TransferEnd& to);
   Between& between(const TransferEnd& from, const TransferEnd& to, const Path& path);
   std::vector<Nics> cells_of(int host, int senders, const Nics& nics);
   const Cells& cells(int host, const Nics& nics);
@@ -110,6 +122,18 @@ class StepNetwork {
   std::map<int, Resource> buses_;  // by host
   std::map<int, Resource> shared_links_;
   std::map<std::pair<int, bool>, Resource> ports_;
+};
+
+class StepNetwork::Route {
+ public:
+  Route(const TransferEnd& from, const TransferEnd& to) : from_(from), to_(to) {}
+
+ private:
+  friend StepNetwork;
+  TransferEnd from_, to_;
+  bool known_ = false;
+  Between* between_ = nullptr;  ///< null: inside a host
+  Inside inside_;
 };
 
 }  // namespace tombolo::planner

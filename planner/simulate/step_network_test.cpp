@@ -44,7 +44,7 @@ TEST(StepNetwork, TransfersOfAPairOfHostsShareIt) {
   EXPECT_EQ(flows[0].from_host, 0);
   EXPECT_EQ(flows[0].to_host, 1);
   EXPECT_DOUBLE_EQ(flows[0].bytes, 200);
-  EXPECT_DOUBLE_EQ(network.network.longest_latency(), 0.25);
+  EXPECT_DOUBLE_EQ(network.network.longest_latencies().all, 0.25);
 }
 
 TEST(StepNetwork, BothDirectionsAreIndependent) {

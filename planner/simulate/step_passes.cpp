@@ -211,10 +211,14 @@ void StepBuilder::add_border(int replica, int stage) {
   const Worker::Chunk &source = before.chunks[at(stage / slots)],
                       &target = after.chunks[at((stage + 1) / slots)];
   const double bytes = sent_at_border(plan_, replica, stage);
+  StepNetwork::Route forth{end(before), end(after)}, back{end(after), end(before)};
+  const double arrives_forth = latency(before, after) + gather_seconds(after, bytes),
+               arrives_back = latency(after, before) + gather_seconds(before, bytes);
   const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
                         Activity& previous) -> TransferActivities {
-    const TransferActivities flow = add_flow(from, to, bytes);
-    const Activity arrival = engine().add_delay(latency(from, to) + gather_seconds(to, bytes));
+    const bool forward = &from == &before;
+    const TransferActivities flow = network_.add(forward ? forth : back, bytes);
+    const Activity arrival = engine().add_delay(forward ? arrives_forth : arrives_back);
     engine().order(produced, flow.first);
     if (previous != FluidEngine::kNone) engine().order(previous, flow.first);
     engine().order(flow.last, arrival);
@@ -236,12 +240,15 @@ void StepBuilder::add_border(int replica, int stage) {
   std::map<Activity, TransferActivities> gradient_after;  // by the operation that produced it
   for (int i = 0; i < pipeline.micro_batches(); ++i) {
     const bool waits = i == 0 && source.first_forward_over != FluidEngine::kNone;
-    activations.push_back(send(before, after, i,
-                               waits ? source.first_forward_over : source.forward_last[at(i)],
-                               target.forward_first[at(i)], previous_activation));
+    const TransferActivities activation =
+        send(before, after, i, waits ? source.first_forward_over : source.forward_last[at(i)],
+             target.forward_first[at(i)], previous_activation);
     const Activity produced = target.backward_last[at(i)];
-    gradient_after[produced] =
+    const TransferActivities gradient =
         send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
+    if (!plan_.job.blocking_sends) continue;
+    activations.push_back(activation);
+    gradient_after[produced] = gradient;
   }
   if (!plan_.job.blocking_sends) return;
   // Two ranks that exchange do so one after the other: activations first, then the gradient that was computed

@@ -424,6 +424,34 @@ TEST_F(PlanCommand, PrintsThePlanFileAsJson) {
   EXPECT_EQ(plan.at("routing"), "shared");
 }
 
+TEST_F(PlanCommand, LeavesAttentionUnfusedWhereAsked) {
+  const std::vector<std::string> fixed{"--framework", "megatron", "--pipeline", "2", "--recompute", "none"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fixed.begin(), fixed.end());
+    return run_plan(more);
+  };
+  ASSERT_EQ(with({"--json"}), kExitOk) << err_;
+  const Json fused = Json::parse(out_);
+  EXPECT_TRUE(fused.at("job").value("fused_attention", true));
+  ASSERT_EQ(with({"--json", "--unfused-attention"}), kExitOk) << err_;
+  const Json unfused = Json::parse(out_);
+  EXPECT_FALSE(unfused.at("job").value("fused_attention", true));
+  const auto most = [](const Json& plan) {
+    double bytes = 0;
+    for (const Json& memory : plan.at("prediction").at("memory"))
+      bytes = std::max(bytes, memory.at("total").get<double>());
+    return bytes;
+  };
+  EXPECT_GT(most(unfused), most(fused)) << "weights are held";
+  ASSERT_EQ(with({"--unfused-attention", "--emit", "megatron"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "--attention-backend unfused");
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--unfused-attention", "--json"}), kExitOk) << err_;
+  EXPECT_EQ(Json::parse(out_).at("job").at("framework"), "megatron")
+      << "the bundled trainer has no such choice";
+  EXPECT_NE(run_plan({"--framework", "torchtitan", "--pipeline", "2", "--unfused-attention"}), kExitOk);
+  EXPECT_MENTIONS(err_, "torchtitan has no argument that leaves attention unfused");
+}
+
 TEST_F(PlanCommand, PlansForGpusWhereTheClusterHasThemAlone) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto job = [&](const std::vector<std::string>& more) {
