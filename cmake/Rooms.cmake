@@ -84,6 +84,11 @@ endfunction()
 # (CMakePresets.json), because -O3 takes a fifth longer. Without precompiled headers: with them gcc goes by the level
 # that these were compiled at, whatever the command line says.
 function(tombolo_loops)
+  foreach(source IN LISTS ARGN)
+    if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      message(FATAL_ERROR "tombolo_loops: ${CMAKE_CURRENT_SOURCE_DIR} has no ${source}")
+    endif()
+  endforeach()
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
