@@ -12,7 +12,8 @@
 // cannot be read, the call starts again and goes through slots, like all later ones.
 //
 // In an all-reduce of more than a few bytes each rank first sums up a part, through slots, and then gets the
-// other parts, either way.
+// other parts, either way: the sums are what is read of the others' outputs, and where these cannot be read
+// only the sums go again, through slots.
 //
 // Reductions combine the ranks' values in the order of the ranks, so that everyone has the same bits.
 #pragma once

@@ -128,15 +128,20 @@ const Estimator::ContextCost& Estimator::context_cost(const Shape& shape, std::s
     }
     if (!cost.possible) return cost;
     const SlotCosts costs = slot_costs(plan, context_.view, first);
-    const PassSeconds own = costs_.of(pools[begin], degree, alone).layer,
-                      all = costs.stage(plan.pipelines.front().stages.front(), false, false);
+    // The group goes at the pace of its slowest device, whose own time is in the estimate already.
+    PassSeconds own = costs_.of(pools[begin], degree, alone).layer;
+    for (std::size_t other = 1; other < plan.pipelines.size(); ++other) {
+      const PassSeconds its = costs_.of(pools[begin + other], degree, alone).layer;
+      if (its.both() > own.both()) own = its;
+    }
+    const PassSeconds all = costs.stage(plan.pipelines.front().stages.front(), false, false);
     const ContextRounds& rounds = costs.context;
     const double once =
         rounds.crosses() ? seconds_alone(rounds.once, context_.view, nics_) - rounds.once.wait_seconds : 0;
     const auto shown = [&](const std::vector<ContextRound>& some) {
       double seconds = 0;
       for (const ContextRound& round : some)
-        seconds += std::max(0.0, round.times * once + round.waits * rounds.once.wait_seconds - round.beside);
+        seconds += std::max(0.0, round.times * once - round.beside) + round.waits * rounds.once.wait_seconds;
       return seconds;
     };
     const double share = 1.0 / job_.model.layers;

@@ -112,8 +112,12 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatDivideTokens) {
     job.context_parallel = 1 << (1 + random() % 2);
     job.context_exchange = random() % 2 == 0 ? ContextExchange::kRing : ContextExchange::kAllToAll;
     const bool one_host = random() % 2 == 0;
-    const SearchSetting setting(
-        gpu_cluster({{"a", 4, one_host ? 4 : 1}}, 1e5 * static_cast<double>(2 + random() % 100)), job);
+    auto cluster = gpu_cluster({{"a", 4, one_host ? 4 : 1}}, 1e5 * static_cast<double>(2 + random() % 100));
+    // A group goes at the pace of its slowest device, wherever that is in it.
+    if (!one_host && random() % 2 == 0) cluster.hosts[random() % 4].devices[0].flops_per_second /= 3;
+    if (random() % 2 == 0)
+      for (auto& link : cluster.links) link.latency_seconds = 5e-3;
+    const SearchSetting setting(std::move(cluster), job);
     Estimator estimator(setting.context, setting.job, setting.pools);
     Shape shape;
     shape.micro_batch = 1 + static_cast<int>(random() % 2);

@@ -45,8 +45,8 @@ struct SimulationOptions {
   /// A step that takes longer than this is not simulated to its end. Of its result only one thing is valid:
   /// step_seconds is beyond this.
   double limit_seconds = std::numeric_limits<double>::infinity();
-  /// A graph that nobody needs any more, in whose memory the next is built, and which is that afterwards: in
-  /// a search graphs are large and many. Null: each gets memory of its own.
+  /// A graph that nobody needs any more, in whose memory the next is built, and which holds anything
+  /// afterwards: in a search graphs are large and many. Null: each gets memory of its own.
   StepGraph* memory = nullptr;
 };
 

@@ -65,7 +65,7 @@ TEST(StepGraph, TheStepOfOneReplicaAloneIsALowerBound) {
     std::vector<std::string> hosts;
     for (const auto& host : cluster.hosts)
       for (std::size_t device = 0; device < host.devices.size(); ++device) hosts.push_back(host.name);
-    const int stages = 1 << random() % 4;
+    const int stages = 1 << round % 4;
     Plan plan =
         simple_plan(small_model(8), hosts, stages, 8 / stages, 8 * (1 + static_cast<int>(random() % 3)));
     std::map<std::string, int> taken;

@@ -281,7 +281,7 @@ bool TcpConnection::send_all() {
     auto result = sender_.flush(stream, allowance);
     if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
-      next_stream_ = (i + 1) % streams_.size();
+      next_stream_ = stream.send.mid_frame() ? i : (i + 1) % streams_.size();
       if (sender_.messages() != done) {
         moved = true;
         liveness_.moved();

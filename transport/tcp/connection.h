@@ -235,7 +235,8 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   // Which stream is asked first for chunks: the one behind that which took some last. If it were always the
   // same, a burst would fill the buffers of the first streams to the brim, whose kernel then tells of room
   // only when a third is free, and messages would wait for their chunks there while other streams have
-  // nothing to send.
+  // nothing to send. Or that which has begun a frame: where a limit of the NIC's lets little through at a
+  // time, the frame is to be whole soon.
   std::size_t next_stream_ = 0;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   bool dialing_ = false;
