@@ -72,8 +72,8 @@ function(tombolo_balance_batches PROGRAM)
 endfunction()
 
 # tombolo_quick_to_compile(ROOM): marks a room in which compiling fast matters more than running fast. Optimising takes
-# half of the time that ThreadSanitizer's build takes for it. (clang's
-# precompiled headers depend on the level only by a macro; gcc's keep their own.)
+# half of the time that ThreadSanitizer's build takes for it. (clang's precompiled headers depend on the level only by a
+# macro; gcc's keep their own.)
 function(tombolo_quick_to_compile ROOM)
   target_compile_options(tombolo_${ROOM} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(TOMBOLO_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

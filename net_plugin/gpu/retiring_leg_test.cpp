@@ -56,6 +56,14 @@ class RetiringLeg : public GpuFailover {
     EXPECT_EQ(outcome, expected);
     return true;
   }
+  /// A message whose copy never ends: out of the left end's GPU, or into that of the right end.
+  void leave_under_way(bool at_left, Buffer& from, Buffer& to, transport::Request*& send,
+                       transport::Request*& receive) {
+    if (!at_left) return leave_a_copy_under_way(from, to, send, receive);
+    cuda().set_pace(PretendedPace::kNever);
+    receive = right().post_receive(to.span(), to.memory());
+    send = left().post_send(from.span(), from.memory());
+  }
   /// A message from host memory, whose bytes wait in the right end's GPU for their copy.
   void leave_a_copy_under_way(Buffer& from, Buffer& to, transport::Request*& send,
                               transport::Request*& receive) {
@@ -73,13 +81,7 @@ TEST_F(RetiringLeg, FailsBeforeTheBetterOneIsThereAndTheConnectionWithIt) {
     {
       Buffer from(left(), 1000, at_left), to(right(), 1000, !at_left);
       transport::Request *send = nullptr, *receive = nullptr;
-      if (at_left) {
-        cuda().set_pace(PretendedPace::kNever);
-        receive = right().post_receive(to.span(), to.memory());
-        send = left().post_send(from.span(), from.memory());
-      } else {
-        leave_a_copy_under_way(from, to, send, receive);
-      }
+      leave_under_way(at_left, from, to, send, receive);
       verbs_.set_link(kLeft, true);
       until_right_leaves();
       cuda().fail_with(kLaunchFailed);
@@ -106,13 +108,7 @@ TEST_F(RetiringLeg, FailsWhileTheBetterOneIsInUseAndTheConnectionWithIt) {
       Buffer from(left(), 1000, at_left), to(right(), 1000, !at_left);
       Buffer later_from(left(), 1000, false), later_to(right(), 1000, false);
       transport::Request *send = nullptr, *receive = nullptr;
-      if (at_left) {
-        cuda().set_pace(PretendedPace::kNever);
-        receive = right().post_receive(to.span(), to.memory());
-        send = left().post_send(from.span(), from.memory());
-      } else {
-        leave_a_copy_under_way(from, to, send, receive);
-      }
+      leave_under_way(at_left, from, to, send, receive);
       verbs_.set_link(kLeft, true);
       until([this] { return transport_of(left()) == "rdma" && transport_of(right()) == "rdma"; });
       // What was posted before comes over the one, and what is posted now over the other.

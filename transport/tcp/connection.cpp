@@ -115,7 +115,10 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
   if (request == nullptr) return nullptr;
   if (failed()) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
-  if (!sender_.unwritten()) liveness_.moved();  // the time without progress counts from here
+  if (!sender_.unwritten()) {
+    liveness_.moved();  // the time without progress counts from here
+    if (streams_.size() > 1 && data.size() < settings_->chunk_of(streams_.size())) next_stream_ = 0;
+  }
   sender_.post(request);
   fresh_send_ = true;
   return request;

@@ -232,11 +232,12 @@ class TcpConnection final : public HostMemoryConnection, public Resumable, priva
   mutable Turns turns_;
 
   bool announce_due_ = false;
-  // Which stream is asked first for chunks: the one behind that which took some last. If it were always the
-  // same, a burst would fill the buffers of the first streams to the brim, whose kernel then tells of room
-  // only when a third is free, and messages would wait for their chunks there while other streams have
-  // nothing to send. Or that which has begun a frame: where a limit of the NIC's lets little through at a
-  // time, the frame is to be whole soon.
+  // The stream that is asked first for chunks: the one behind that which took some last. If it were always
+  // the same, a burst would fill the buffers of the first streams to the brim, whose kernel then tells of
+  // room only when a third is free, and messages would wait for their chunks there while other streams have
+  // nothing to send. A stream that has begun a frame comes first, so that the frame is whole soon where a
+  // NIC's limit lets little through at a time. A message of less than a chunk that finds nothing else to
+  // write takes the first stream, over whose NICs the connection was made.
   std::size_t next_stream_ = 0;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   bool dialing_ = false;
