@@ -38,8 +38,8 @@ struct StreamOrder : testing::Test {
   /// How many chunks each stream has sent.
   std::vector<std::uint64_t> chunks() const {
     std::vector<std::uint64_t> all;
-    for (const StreamReading& stream : meters_->read().connections.at(0).streams)
-      all.push_back(stream.sent_chunks);
+    const MetersReading reading = meters_->read();
+    for (const StreamReading& stream : reading.connections.at(0).streams) all.push_back(stream.sent_chunks);
     return all;
   }
 
