@@ -210,18 +210,21 @@ TEST_F(RetiringLeg, IsUsedOnWhereTheBetterOneFailsAsItIsMade) {
     for (int round = 0; round < 20 && stayed == 0; ++round) {
       SCOPED_TRACE(fmt::format("device {}, round {}", device, round));
       begin(two_gpus());
+      if (HasFatalFailure()) return;
       const std::size_t before = book_.count(kStays);
       verbs_.set_link(kLeft, true);
-      Buffer from(left(), 3 * kPieceBytes, true), to(right(), 3 * kPieceBytes, true);
-      const auto bytes = data(3 * kPieceBytes);
-      from.write(bytes);
-      auto* send = left().post_send(from.span(), from.memory());
-      until_right_leaves();
-      verbs_.set_link(device, false);
-      auto* receive = right().post_receive(to.span(), to.memory());
-      finish(left(), send, 3 * kPieceBytes, &right());
-      finish(right(), receive, 3 * kPieceBytes, &left());
-      EXPECT_TRUE(to.read() == bytes);
+      {
+        Buffer from(left(), 3 * kPieceBytes, true), to(right(), 3 * kPieceBytes, true);
+        const auto bytes = data(3 * kPieceBytes);
+        from.write(bytes);
+        auto* send = left().post_send(from.span(), from.memory());
+        until_right_leaves();
+        verbs_.set_link(device, false);
+        auto* receive = right().post_receive(to.span(), to.memory());
+        finish(left(), send, 3 * kPieceBytes, &right());
+        finish(right(), receive, 3 * kPieceBytes, &left());
+        EXPECT_TRUE(to.read() == bytes);
+      }
       exchange(10, test_seed());
       if (HasFatalFailure()) return;
       stayed = book_.count(kStays) - before;
@@ -229,9 +232,9 @@ TEST_F(RetiringLeg, IsUsedOnWhereTheBetterOneFailsAsItIsMade) {
       go_on_until("rdma", 1);
       if (HasFatalFailure()) return;
       EXPECT_EQ(left().error(), nullptr);
+      end();
     }
     EXPECT_GT(stayed, 0U) << device;
-    end();
   }
 }
 
