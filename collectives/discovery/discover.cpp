@@ -142,7 +142,8 @@ void follow(Survey& survey, std::size_t hosts, Hear hear) {
 
 /// What rank 0 knows from its file, or what the hosts measure.
 Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Store& store,
-                   const AwaitOfRank& await, const std::string& prefix, const std::string& file) {
+                   const AwaitOfRank& await, const std::string& prefix, const std::string& file,
+                   Known may_be) {
   const std::size_t own = hosts.of_rank[static_cast<std::size_t>(rank)];
   const Clock& clock = *router.options().clock;
   const TimePoint begin = clock.now();
@@ -154,7 +155,7 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
   std::optional<IslandsFile> kept;
   if (rank == 0) {
     kept.emplace(file, hosts.all, router.options().log);
-    const auto known = kept->load();
+    const auto known = may_be == Known::kMayBeKept ? kept->load() : std::nullopt;
     tell(prefix, known ? known->encode() : std::string(kSurvey));
     source = fmt::format("as kept in {}", kept->path());
   }
@@ -211,7 +212,7 @@ std::vector<std::vector<double>> Discovery::between(const std::vector<int>& rank
 
 Discovery discover_islands(const std::vector<RankOfHost>& ranks, int rank, transport::Router& router,
                            Store& store, const AwaitOfRank& await, const std::string& prefix,
-                           const std::string& file) {
+                           const std::string& file, Known known) {
   const Hosts hosts(ranks);
   if (hosts.all.size() < 2) return {};
   // They are farther from each other than the ranks inside them.
@@ -237,7 +238,7 @@ Discovery discover_islands(const std::vector<RankOfHost>& ranks, int rank, trans
     made.source = Discovery::Source::kTooManyHosts;
     return made;
   }
-  return find_out(hosts, rank, router, store, await, prefix, file);
+  return find_out(hosts, rank, router, store, await, prefix, file, known);
 }
 
 }  // namespace tombolo::collectives

@@ -133,7 +133,7 @@ std::string list(const std::vector<ClusterFacts>& clusters) {
   return all;
 }
 
-std::string source_in_words(const NetworkFacts& facts) {
+std::string source_in_words(const NetworkFacts& facts, const std::string& renewed) {
   switch (facts.from) {
     case KnownFrom::kOneHost:
       return {};
@@ -141,7 +141,8 @@ std::string source_in_words(const NetworkFacts& facts) {
       return facts.file.empty() ? "as the hosts say of themselves"
                                 : "as the cluster file " + facts.file + " says";
     case KnownFrom::kMeasured:
-      return "which the hosts measured when the communicator was made";
+      return renewed.empty() ? "which the hosts measured when the communicator was made"
+                             : "which the hosts measured while calls were made, since " + renewed;
     case KnownFrom::kKeptFile:
       return "which an earlier job measured" + (facts.file.empty() ? "" : ", kept in " + facts.file);
     case KnownFrom::kTwoHosts:
@@ -157,7 +158,8 @@ std::string source_in_words(const NetworkFacts& facts) {
   return {};
 }
 
-std::string in_words(const NetworkFacts& facts, const std::vector<JobHost>& hosts, std::size_t ranks) {
+std::string in_words(const NetworkFacts& facts, const std::vector<JobHost>& hosts, std::size_t ranks,
+                     const std::string& renewed) {
   if (facts.from == KnownFrom::kOneHost)
     return fmt::format("{} on host {}", plural(ranks, "rank"), hosts.front().location.host);
   std::string text = fmt::format("{} on {}", plural(ranks, "rank"), plural(hosts.size(), "host"));
@@ -170,7 +172,7 @@ std::string in_words(const NetworkFacts& facts, const std::vector<JobHost>& host
     text += fmt::format(", {}, which count as equally far from each other",
                         each_has(all.least_per_host, all.most_per_host));
   }
-  return text + ", " + source_in_words(facts);
+  return text + ", " + source_in_words(facts, renewed);
 }
 
 }  // namespace
@@ -203,7 +205,7 @@ NetworkFacts network_facts(const KnownNetwork& known) {
   if (std::ranges::any_of(facts.clusters, [](const ClusterFacts& one) { return one.hosts > 1; }))
     facts.levels.push_back(inside);
   if (facts.clusters.size() > 1) facts.levels.push_back(between);
-  facts.text = in_words(facts, hosts, known.locations.size());
+  facts.text = in_words(facts, hosts, known.locations.size(), known.discovery.renewed);
   return facts;
 }
 

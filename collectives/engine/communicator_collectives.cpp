@@ -270,6 +270,7 @@ void Communicator::State::run_again(const CollectiveCall& call) {
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
                                                         const Choice& choice, std::size_t channel) {
   auto schedule = schedule_for(key, choice);
+  if (watch) watch_call(key);
   return channels->start(channel, {.schedule = std::move(schedule),
                                    .input = bytes_of(call.send),
                                    .output = static_cast<std::byte*>(call.receive),
@@ -319,12 +320,12 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
   note_start(made.number, call);
   std::optional<Choice> choice;
   if (mesh) choice = choose(made.key);
-  if (!in_use && deferred.empty()) {
+  if (!in_use && deferred.empty() && network_is_checked()) {
     made.by = begin(call, made.key, choice, channel);
     return made;
   }
   made.deferred = std::make_shared<DeferredCollective>(
-      DeferredCollective{std::move(on_host), made.key, choice, channel, std::move(in_use)});
+      DeferredCollective{std::move(on_host), made.key, choice, networks, channel, std::move(in_use)});
   deferred.push_back(made.deferred);
   if (made.deferred->staged) {
     staged.push_back(
@@ -354,6 +355,12 @@ bool Communicator::State::done(const StartedCollective& started) const {
 
 std::string Communicator::State::describe_wait(const StartedCollective& started) const {
   std::string text = describe(started);
+  if (started.deferred && !started.deferred->begun && network_check) {
+    const auto awaited = channels->awaited(network_check->ticket);
+    return text + ": waiting for what " +
+           (awaited ? mesh->describe(awaited->traffic, awaited->peer) : "the other ranks") +
+           " has seen of the network";
+  }
   if (started.deferred && started.deferred->staged) {
     if (const std::string awaited = started.deferred->staged->describe_wait(); !awaited.empty())
       return text + ": waiting for " + awaited;
@@ -396,7 +403,8 @@ void Communicator::State::run(const CollectiveCall& call) {
 void Communicator::run(const CollectiveCall& call) {
   const Call entered(*state_);
   state_->require_usable();
-  if (state_->may_be_on_gpu(call) || !state_->deferred.empty()) return state_->run_deferred(call);
+  const bool waits = !state_->deferred.empty() || (state_->watch && !state_->network_is_checked());
+  if (waits || state_->may_be_on_gpu(call)) return state_->run_deferred(call);
   state_->run(call);
 }
 

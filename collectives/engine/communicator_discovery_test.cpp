@@ -138,6 +138,174 @@ TEST(Discovery, MeasuresAgainWhereTheLinksOfAnIslandAreUnlike) {
       "AAAAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 3U); }, with_hooks(options_of, hooks)));
 }
 
+/// What a file says of islands, changed.
+void change_islands(const std::string& file, const std::function<void(Islands&)>& change) {
+  Json kept = Json::parse(std::ifstream(file));
+  const std::string text = kept.at("islands").dump();
+  Islands islands = Islands::decode(text, kept.at("islands").at("of_host").size(), file);
+  change(islands);
+  kept["islands"] = Json::parse(islands.encode());
+  std::ofstream(file) << kept;
+}
+
+/// Sums of 1.2 MB, every fifth of them two that are under way together, until the network was measured while
+/// they were made, which all ranks find at the same call, or there were so many. Returns what the
+/// communicator then says of it.
+Json network_after_calls(Communicator& all, std::size_t most) {
+  const auto n = static_cast<float>(all.size());
+  const auto network = [&] { return Json::parse(all.explain()).at("network"); };
+  const auto is_renewed = [&] {
+    return network().at("text").get<std::string>().find("while calls were made") != std::string::npos;
+  };
+  for (std::size_t call = 0; call < most && !is_renewed(); ++call) {
+    std::vector<float> one(300'000, 1), other(300'000, 2);
+    std::vector<Work> started;
+    for (auto* values : {&one, &other}) {
+      if (values == &other && call % 5 != 4) break;
+      started.push_back(all.start({Collective::kAllReduce, values->data(), values->data(), values->size(),
+                                   DataType::kFloat32, ReduceOp::kSum}));
+    }
+    for (const Work work : started) all.wait(work);
+    EXPECT_EQ(one, std::vector<float>(one.size(), n)) << "call " << call;
+    if (started.size() > 1) {
+      EXPECT_EQ(other, std::vector<float>(other.size(), 2 * n)) << "call " << call;
+    }
+  }
+  return network();
+}
+
+TEST(Discovery, MeasuresAgainWhereIslandsAreNearerThanTheFileSays) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  const auto equal = discovering({5e7, 5e7, 5e7}, file);
+  const auto find_one = [&] {
+    expect_fine(run_ranks(
+        "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
+  };
+  find_one();
+  change_islands(file, [](Islands& wrong) {
+    wrong.of_host = {0, 1, 1};
+    wrong.between_bytes_per_second = 2e6;
+    wrong.between_latency_seconds = 1e-3;
+  });
+  expect_fine(run_ranks(
+      "AAA",
+      [](Communicator& all) {
+        EXPECT_EQ(islands_of(all), 2U);
+        const Json network = network_after_calls(all, 20);
+        EXPECT_EQ(network.at("clusters").size(), 1U) << network;
+        EXPECT_NE(network.at("text").get<std::string>().find("times as fast"), std::string::npos) << network;
+        EXPECT_EQ(islands_of(all), 1U);
+      },
+      equal));
+  find_one();  // the file was written anew
+}
+
+TEST(Discovery, MeasuresAgainWhereCallsAreMuchSlowerThanTheFileSays) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  const auto one_is_slow = discovering({5e7, 5e7, 4e6, 5e7}, file);
+  expect_fine(run_ranks(
+      "AAAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 2U); }, one_is_slow));
+  change_islands(file, [](Islands& wrong) { wrong.of_host = {0, 0, 0, 0}; });
+  expect_fine(run_ranks(
+      "AAAA",
+      [](Communicator& all) {
+        EXPECT_EQ(islands_of(all), 1U);
+        const Json network = network_after_calls(all, 20);
+        EXPECT_EQ(network.at("clusters").size(), 2U) << network;
+        EXPECT_NE(network.at("text").get<std::string>().find("between hosts, where"), std::string::npos)
+            << network;
+        EXPECT_EQ(islands_of(all), 2U);
+      },
+      one_is_slow));
+}
+
+TEST(Discovery, DoesNotMeasureAgainWhatIsAsItWasFound) {
+  const TemporaryFolder folder;
+  expect_fine(run_ranks(
+      "AAAA",
+      [](Communicator& all) {
+        EXPECT_EQ(islands_of(all), 2U);
+        const Json network = network_after_calls(all, 10);
+        EXPECT_EQ(network.at("clusters").size(), 2U) << network;
+        EXPECT_NE(network.at("text").get<std::string>().find("when the communicator was made"),
+                  std::string::npos)
+            << network;
+      },
+      discovering({5e7, 5e7, 4e6, 5e7}, folder.file("islands.json"))));
+}
+
+// The check comes between calls that nobody has waited for.
+TEST(Discovery, HoldsBackCallsThatWereStartedBeforeItMeasuresAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  const auto equal = discovering({5e7, 5e7, 5e7}, file);
+  for (const Progress progress : {Progress::kCaller, Progress::kThread}) {
+    SCOPED_TRACE(progress == Progress::kThread ? "thread" : "caller");
+    expect_fine(run_ranks(
+        "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
+    change_islands(file, [](Islands& wrong) {
+      wrong.of_host = {0, 1, 1};
+      wrong.between_bytes_per_second = 2e6;
+      wrong.between_latency_seconds = 1e-3;
+    });
+    expect_fine(run_ranks(
+        "AAA",
+        [](Communicator& all) {
+          network_after_calls(all, 7);
+          std::vector<std::vector<float>> values;
+          for (int call = 0; call < 12; ++call)
+            values.emplace_back(call % 3 == 2 ? 100 : 300'000, static_cast<float>(call));
+          std::vector<Work> started;
+          for (auto& each : values) {
+            started.push_back(all.start({Collective::kAllReduce, each.data(), each.data(), each.size(),
+                                         DataType::kFloat32, ReduceOp::kSum}));
+          }
+          for (const Work work : started) all.wait(work);
+          for (std::size_t call = 0; call < values.size(); ++call)
+            EXPECT_EQ(values[call], std::vector<float>(values[call].size(), 3 * static_cast<float>(call)));
+          const Json network = network_after_calls(all, 0);
+          EXPECT_EQ(network.at("clusters").size(), 1U) << network;
+        },
+        [&](Options& options) {
+          equal(options);
+          options.progress = progress;
+        }));
+  }
+}
+
+TEST(Discovery, EndsWhereARankFailsAsItMeasuresAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  StoreHooks hooks;
+  hooks.before_set = [](std::string_view key) {
+    if (key.find("/islands-again-1/latency") != std::string_view::npos) fail(Cause::kSystem, "out of luck");
+  };
+  const auto equal = discovering({5e7, 5e7, 5e7}, file);
+  expect_fine(run_ranks(
+      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
+  change_islands(file, [](Islands& wrong) {
+    wrong.of_host = {0, 1, 1};
+    wrong.between_bytes_per_second = 2e6;
+    wrong.between_latency_seconds = 1e-3;
+  });
+  const auto outcomes = run_ranks(
+      "AAA", [](Communicator& all) { network_after_calls(all, 20); },
+      [&](Options& options) {
+        equal(options);
+        if (options.identity.rank == 1)
+          options.store =
+              std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  for (const auto& outcome : outcomes) {
+    EXPECT_TRUE(outcome.threw);
+    EXPECT_NE(outcome.text.find("measuring the network again: out of luck"), std::string::npos)
+        << outcome.text;
+  }
+  EXPECT_NE(outcomes[0].text.find("rank 1"), std::string::npos) << outcomes[0].text;
+}
+
 // The file says what no measurement would, so that it is seen who was believed.
 TEST(Discovery, BelievesAFileOfTheSameHostsAndOfNoOthers) {
   const TemporaryFolder folder;

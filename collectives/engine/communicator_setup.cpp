@@ -146,7 +146,6 @@ Communicator::State::State(Options given)
 
 void Communicator::State::set_up() {
   const int rank = options.identity.rank, size = options.identity.size;
-  bool same_links = true;
   std::vector<compute::ProcessorSet> neighbours;  // of the ranks of this host
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
@@ -176,7 +175,6 @@ void Communicator::State::set_up() {
     const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
-    std::vector<std::string> addresses;
     for (int peer = 0; peer < size; ++peer) {
       const RankRecord record = RankRecord::decode(records[static_cast<std::size_t>(peer)], peer);
       for (std::size_t i = 0; i < own.settings.size(); ++i) {
@@ -203,16 +201,17 @@ void Communicator::State::set_up() {
       host_calls.emplace(*host_collective);
     }
     mesh->set_peers(std::move(peers));
-    if (discovery.islands.empty()) discover(*store, addresses, deadline);
+    try {
+      if (discovery.islands.empty()) discover(*store, deadline);
+    } catch (const Error& error) {
+      AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
+      throw;
+    }
     agree_on_tuning(*store, deadline);
     channels = std::make_unique<Channels>(*mesh);
   }
-  rank_map = RankMap::make(rank, locations());
-  rank_map.uniform_links = options.routing == Routing::kShared;
-  std::vector<int> firsts;
-  for (const auto& cluster : rank_map.clusters) firsts.push_back(cluster.front());
-  rank_map.cluster_weights = cluster_weights(discovery.between(firsts));
-  weigh_network(same_links);
+  arrange_ranks();
+  begin_to_watch();
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   // Where ranks share a processor, spinning keeps the very rank from running that is waited for. Each may be
   // bound to one of its own, as MPI's launchers do.
@@ -221,7 +220,17 @@ void Communicator::State::set_up() {
                                                        : Duration::zero();
 }
 
-void Communicator::State::weigh_network(bool same_links) {
+void Communicator::State::arrange_ranks() {
+  rank_map = RankMap::make(options.identity.rank, locations());
+  rank_map.uniform_links = options.routing == Routing::kShared;
+  std::vector<int> firsts;
+  for (const auto& cluster : rank_map.clusters) firsts.push_back(cluster.front());
+  rank_map.cluster_weights = cluster_weights(discovery.between(firsts));
+  costs.reset();
+  weigh_network();
+}
+
+void Communicator::State::weigh_network() {
   const std::vector<RankLocation> where = locations();
   const NetworkFacts facts = facts_of(where);
   const std::optional<NetworkCosts> known = network_costs(facts);
@@ -249,9 +258,7 @@ std::vector<RankLocation> Communicator::State::locations() const {
   return all;
 }
 
-/// `addresses` of the NICs, by rank.
-void Communicator::State::discover(Store& store, const std::vector<std::string>& addresses,
-                                   Deadline deadline) {
+void Communicator::State::discover(Store& store, Deadline deadline) {
   const auto declared = [](const Member& member) { return !member.cluster.empty(); };
   if (!may_discover || !options.discover || options.routing != Routing::kPerPeer ||
       std::ranges::any_of(members, declared))
@@ -263,15 +270,18 @@ void Communicator::State::discover(Store& store, const std::vector<std::string>&
     return await_rank(store, key, of, deadline, "measure with the other hosts");
   };
   const int rank = options.identity.rank;
-  const std::string prefix = rendezvous.prefix + "/islands";
-  try {
-    discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file);
-  } catch (const Error& error) {
-    AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
-    throw;
+  const std::string what = networks == 0 ? "islands" : fmt::format("islands-again-{}", networks);
+  const std::string prefix = fmt::format("{}/{}", rendezvous.prefix, what);
+  // Those that are still busy with something else would be taken for far.
+  if (networks > 0) {
+    const std::string arrived = what + "/arrived";
+    store.set(fmt::format("{}/{}/{}", rendezvous.prefix, arrived, rank), {});
+    collect(store, rendezvous, arrived, *signal, rank, options.identity.size, deadline);
   }
+  discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file,
+                               networks == 0 ? Known::kMayBeKept : Known::kOnlyMeasured);
   if (!discovery.islands.empty())
-    stay_until_all_have_read(store, rendezvous, "islands", *signal, rank, options.identity.size, deadline);
+    stay_until_all_have_read(store, rendezvous, what, *signal, rank, options.identity.size, deadline);
 }
 
 std::vector<std::byte> Communicator::State::await_rank(Store& store, const std::string& key, int of,

@@ -13,6 +13,7 @@
 #include "collectives/abort/abort_signal.h"
 #include "collectives/discovery/discover.h"
 #include "collectives/discovery/network_facts.h"
+#include "collectives/discovery/network_watch.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/engine/mesh.h"
@@ -49,7 +50,7 @@ struct Communicator::State {
   void agree_on_kind(Store& store, Deadline deadline);
 
   /// Makes `discovery` where no host has a cluster, and the options want that.
-  void discover(Store& store, const std::vector<std::string>& addresses, Deadline deadline);
+  void discover(Store& store, Deadline deadline);
 
   /// Takes the tuning table that rank 0 has read, with Options::tuning_file, where it is for such a job.
   void agree_on_tuning(Store& store, Deadline deadline);
@@ -61,9 +62,9 @@ struct Communicator::State {
 
   /// What is known of the network. `locations()`, which must outlive the call.
   NetworkFacts facts_of(const std::vector<RankLocation>& where) const;
-  /// Makes `costs`, the same on every rank, where enough is known. `same_links`: all ranks have the same
-  /// cluster file.
-  void weigh_network(bool same_links);
+  /// Makes `rank_map`, and `costs` where enough is known: the same on every rank.
+  void arrange_ranks();
+  void weigh_network();
 
   /// Host and cluster of each rank; islands where clusters were not declared.
   std::vector<RankLocation> locations() const;
@@ -72,6 +73,21 @@ struct Communicator::State {
   bool may_use_host_memory() const;
   /// Whether this rank may read the buffers of others of its host, as the settings say.
   Reach reach_in_host() const;
+
+  // --- what it does where the network is not as it was found
+  /// Makes `watch` where this communicator has found islands.
+  void begin_to_watch();
+  /// A call begins on an idle or a busy channel. Alike on all ranks, in the order of calls.
+  void watch_call(const ScheduleKey& key);
+  /// No collective is under way any more: notes what the watched one attained.
+  void note_watched();
+  /// Bytes that collectives have received from each rank.
+  std::vector<std::uint64_t> received_by_rank() const;
+  /// Whether the next call may begin: no check of the network is due, nor under way. Begins the one and ends
+  /// the other. Where the network is not as it was found it blocks while the hosts measure. Throws what that
+  /// throws.
+  bool network_is_checked();
+  void renew_network(std::string why);
 
   // --- what calls do
   /// Whether the call is in place; throws kInvalidUsage where its arguments cannot be right.
@@ -209,7 +225,25 @@ struct Communicator::State {
   std::shared_ptr<transport::Router> router;  ///< shared with those made by split()
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
   std::vector<Member> members;
-  Discovery discovery;  ///< its islands in place of clusters that nobody declared
+  std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank
+  bool same_links = true;              ///< all ranks have the same cluster file
+  Discovery discovery;                 ///< its islands in place of clusters that nobody declared
+  std::optional<NetworkWatch> watch;   ///< nothing where it found none itself
+  /// The call of `watch` that is carried out alone.
+  struct WatchedCall {
+    std::size_t number = 0;
+    TimePoint since{};
+    std::vector<std::uint64_t> before;  ///< received_by_rank()
+    bool both_ways = false;             ///< what a rank receives cannot have come before it began
+  };
+  std::optional<WatchedCall> watched;
+  struct NetworkCheck {
+    std::array<float, NetworkWatch::kReportFloats> own{};
+    std::vector<float> all;
+    Channels::Ticket ticket;
+  };
+  std::unique_ptr<NetworkCheck> network_check;  ///< under way
+  std::size_t networks = 0;                     ///< how often the network was measured while calls were made
   RankMap rank_map;
   std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
   std::unique_ptr<Mesh> mesh;     ///< null for a single rank

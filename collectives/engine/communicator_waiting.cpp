@@ -58,6 +58,7 @@ bool Communicator::State::turn() {
   bool moved = mesh->opening() && mesh->progress();
   if (!staged.empty() || !deferred.empty()) moved |= progress_staged();
   moved |= channels->progress();
+  if (watched && channels->idle()) note_watched();
   if (host_calls) moved |= host_calls->progress();
   if (!messages->idle()) moved |= messages->progress();
   if (callbacks > 0) call_back(nullptr);
