@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -103,7 +104,12 @@ TEST(JobSecret, ItsAbsenceNamesRankZero) {
   StoreServer server("127.0.0.1", 0, kTestSecret, Log());
   Options options = options_for("AA", 1, server.port());
   options.make_secret = true;
-  options.deadline = std::chrono::milliseconds(100);
+  HeldClock clock;
+  clock.hold();
+  StoreHooks hooks;
+  hooks.before_get = [&](std::string_view) { clock.advance(options.deadline); };
+  options.store = std::make_shared<HookedStore>(store_at("127.0.0.1", server.port(), kTestSecret), hooks);
+  options.router.clock = &clock;
   try {
     Communicator::create(options);
     FAIL();

@@ -62,6 +62,16 @@ AbortSignal::News AbortSignal::check() {
   return News::kNone;
 }
 
+AbortSignal::News AbortSignal::await(Deadline deadline) {
+  for (;;) {
+    const bool last_look = deadline.passed();
+    const News news = check();
+    if (news != News::kNone || last_look || !watch_ || watch_->descriptor() < 0) return news;
+    pollfd one{watch_->descriptor(), POLLIN, 0};
+    transport::kernel().poll(&one, 1, deadline.poll_milliseconds());
+  }
+}
+
 void AbortSignal::append_wait_handles(std::vector<pollfd>& handles) const {
   handles.push_back({wakeup_.get(), POLLIN, 0});
   if (watch_ && watch_->descriptor() >= 0) handles.push_back({watch_->descriptor(), POLLIN, 0});

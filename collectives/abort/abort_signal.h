@@ -55,6 +55,8 @@ class AbortSignal {
   /// Looks whether another rank has left a note, which note() then returns, or the store has vanished. It
   /// makes a system call, so it is meant for the moments before and after sleeping.
   News check();
+  /// As check(), but waits until the deadline while there are none and may be some.
+  News await(Deadline deadline);
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 

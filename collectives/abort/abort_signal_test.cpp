@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/unused_port_test.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "collectives/testing/test_support.h"
@@ -127,6 +128,27 @@ TEST(AbortSignal, BringsAnotherRanksNoteOfWhichTheFirstStands) {
   EXPECT_EQ(signal.check(), AbortSignal::News::kNote) << "it stays so";
 }
 
+TEST(AbortSignal, IsAwaitedUntilTheDeadlineOrWhileThereMayBeNews) {
+  FakeClock standing;
+  const auto deadline = Deadline::after(seconds(1), standing);
+  AbortSignal signal, late;
+  EXPECT_EQ(signal.await(deadline), AbortSignal::News::kNone) << "no store is watched";
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  signal.watch(at(*server), 0, Deadline::after(seconds(60)));
+  late.watch(at(*server), 1, Deadline::after(seconds(60)));
+  EXPECT_EQ(signal.await(Deadline::after(std::chrono::milliseconds(1))), AbortSignal::News::kNone);
+  AbortSignal::publish(at(*server), {2, Cause::kTimeout, "rank 2 waited"});
+  EXPECT_EQ(signal.await(deadline), AbortSignal::News::kNote);
+  EXPECT_EQ(signal.note().rank, 2);
+  server.reset();
+  EXPECT_EQ(late.await(deadline), AbortSignal::News::kNote) << "it was told before the store closed";
+  server = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  AbortSignal in_vain;
+  in_vain.watch(at(*server), 0, Deadline::after(seconds(60)));
+  server.reset();
+  EXPECT_EQ(in_vain.await(deadline), AbortSignal::News::kNone) << "the store will tell nothing more";
+}
+
 TEST(AbortSignal, DoesNotHearOtherCommunicators) {
   StoreServer server("127.0.0.1", 0, kTestSecret, Log());
   AbortSignal signal;
@@ -208,12 +230,7 @@ TEST(AbortSignal, AStoreThatDiesIsNews) {
 }
 
 TEST(AbortSignal, TheOwnNoteStandsWhereNoStoreCanBeReached) {
-  int port = 0;
-  {
-    StoreServer gone("127.0.0.1", 0, kTestSecret, Log());
-    port = gone.port();
-  }
-  const AbortNote note = AbortSignal::publish(at(port), {6, Cause::kSystem, "alone"});
+  const AbortNote note = AbortSignal::publish(at(unused_port()), {6, Cause::kSystem, "alone"});
   EXPECT_EQ(note.rank, 6);
   EXPECT_EQ(note.cause, Cause::kSystem);
   EXPECT_EQ(note.text, "alone");

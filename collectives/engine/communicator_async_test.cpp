@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/randomized_test.h"
 #include "collectives/engine/communicator.h"
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -28,11 +29,12 @@ CollectiveCall all_reduce_of(std::vector<std::int64_t>& values) {
 enum class Place { kManyHosts, kOneHost };
 
 std::vector<Outcome> run_with(Place place, Progress progress, const Body& body,
-                              std::string_view clusters = "AAB",
-                              Duration deadline = std::chrono::seconds(60)) {
+                              std::string_view clusters = "AAB", Duration deadline = std::chrono::seconds(60),
+                              const Clock& clock = Clock::steady()) {
   return run_ranks(clusters, body, [&](Options& options) {
     options.progress = progress;
     options.deadline = deadline;
+    options.router.clock = &clock;
     if (place == Place::kOneHost) {
       options.router.host.name = "host";
       options.router.host.cluster = "A";
@@ -42,8 +44,9 @@ std::vector<Outcome> run_with(Place place, Progress progress, const Body& body,
 
 class Started : public testing::TestWithParam<std::tuple<Place, Progress>> {
  protected:
-  std::vector<Outcome> run(const Body& body, Duration deadline = std::chrono::seconds(60)) const {
-    return run_with(std::get<0>(GetParam()), std::get<1>(GetParam()), body, "AAB", deadline);
+  std::vector<Outcome> run(const Body& body, Duration deadline = std::chrono::seconds(60),
+                           const Clock& clock = Clock::steady()) const {
+    return run_with(std::get<0>(GetParam()), std::get<1>(GetParam()), body, "AAB", deadline, clock);
   }
 };
 
@@ -345,7 +348,7 @@ TEST_P(Started, ARankThatFailsFailsAllWorksAndTheirCallbacks) {
     std::vector<Work> works;
     if (communicator.rank() == 1) {
       // Who knows of the failure already starts nothing.
-      for (const auto deadline = Deadline::after(std::chrono::seconds(20)); begun < 2 && !deadline.passed();)
+      for (const auto deadline = Deadline::after(std::chrono::seconds(60)); begun < 2 && !deadline.passed();)
         std::this_thread::yield();
       throw Error(Cause::kInternal, "rank 1 gives up");
     }
@@ -380,10 +383,13 @@ TEST_P(Started, AnAbortEndsThem) {
 }
 
 TEST_P(Started, ADeadlineNamesWhoIsWaitedFor) {
+  HeldClock clock;
+  GoesOnceAllHaveCome begin(clock, 3);
   const auto outcomes = run(
-      [](Communicator& communicator) {
+      [&](Communicator& communicator) {
         std::vector<std::int64_t> values(1000, 1);
         communicator.barrier();
+        begin.comes();
         if (communicator.rank() == 2) {  // comes late: until the others have given up
           while (!communicator.failure_cause()) {
             try {
@@ -397,7 +403,7 @@ TEST_P(Started, ADeadlineNamesWhoIsWaitedFor) {
         }
         communicator.wait(communicator.start(all_reduce_of(values)));
       },
-      std::chrono::seconds(3));
+      std::chrono::seconds(3), clock);
   for (const int rank : {0, 1}) {
     const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(outcome.threw);

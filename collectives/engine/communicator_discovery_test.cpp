@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/json.h"
 #include "base/temporary_folder.h"
@@ -346,6 +347,38 @@ TEST(Discovery, IsNotTriedWhereItIsOffOrAClusterIsDeclared) {
   }
 }
 
+// Also where its store closes as soon as it has told them.
+TEST(Discovery, TellsWhyRankZeroFailedWhoseStoreIsGoneWithIt) {
+  const TemporaryFolder folder;
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  StoreHooks hooks;
+  hooks.before_set = [](std::string_view key) {
+    if (key.find("/islands/latency") != std::string_view::npos) fail(Cause::kSystem, "out of luck");
+  };
+  std::vector<Outcome> outcomes(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank, port = server->port()] {
+      Options options = options_for("AAA", rank, port);
+      discovering({3e7, 3e7, 3e7}, folder.file("islands.json"))(options);
+      if (rank == 0)
+        options.store = std::make_shared<HookedStore>(store_at("127.0.0.1", port, kTestSecret), hooks);
+      try {
+        Communicator::create(options);
+      } catch (const Error& error) {
+        outcomes[static_cast<std::size_t>(rank)] = {true, error.cause(), error.what()};
+      }
+      if (rank == 0) server.reset();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& outcome : outcomes) {
+    EXPECT_TRUE(outcome.threw);
+    EXPECT_EQ(outcome.cause, Cause::kSystem);
+    EXPECT_NE(outcome.text.find("out of luck"), std::string::npos) << outcome.text;
+  }
+}
+
 // The others wait for what it measured.
 TEST(Discovery, EndsAtOnceWhereARankFailsInIt) {
   const TemporaryFolder folder;
@@ -370,12 +403,14 @@ TEST(Discovery, EndsAtOnceWhereARankFailsInIt) {
 
 TEST(Discovery, NamesARankThatNeverComes) {
   const TemporaryFolder folder;
+  HeldClock clock;
+  FirstLooks looks(clock, 2);
   const auto outcomes = run_ranks(
       "AA", [](Communicator&) {},
       [&](Options& options) {
         discovering({3e7, 3e7}, folder.file("islands.json"))(options);
         options.identity.size = 3;
-        options.deadline = std::chrono::seconds(3);
+        looks.into(options);
       });
   for (const auto& outcome : outcomes) {
     EXPECT_TRUE(outcome.threw);

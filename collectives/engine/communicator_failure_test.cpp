@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/unused_port_test.h"
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 #include "transport/testing/forwarding_kernel.h"
@@ -23,24 +24,20 @@ void expect_words(const Outcome& outcome, std::initializer_list<std::string_view
 }
 
 TEST(CommunicatorFailure, NamesEveryMissingRankOnEveryRank) {
-  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
-  std::vector<Outcome> outcomes(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      Options options = options_for("AAAA", rank, server.port());
-      options.deadline = std::chrono::seconds(2);  // in which these two arrive on any machine
-      try {
-        Communicator::create(options);
-      } catch (const Error& error) {
-        outcomes[static_cast<std::size_t>(rank)] = {true, error.cause(), error.what()};
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  HeldClock clock;
+  FirstLooks looks(clock, 2);
+  std::atomic<int> port{0};
+  const auto outcomes = run_ranks(
+      "AA", [](Communicator&) {},
+      [&](Options& options) {
+        port = options.identity.port;
+        options.identity.size = 4;
+        looks.into(options);
+      });
   for (const auto& outcome : outcomes) {
     EXPECT_EQ(outcome.cause, Cause::kTimeout);
-    expect_words(outcome, {"ranks 2, 3 of 4 did not arrive", "127.0.0.1:" + std::to_string(server.port())});
+    expect_words(outcome,
+                 {"ranks 2, 3 of 4 did not arrive within 60 s", "127.0.0.1:" + std::to_string(port)});
   }
 }
 
@@ -74,13 +71,18 @@ TEST(CommunicatorFailure, RankZeroStaysUntilAllHaveSeenWhyItGivesUp) {
 TEST(CommunicatorFailure, RanksBehindRankZeroLearnWhoWasMissing) {
   // Rank 0 keeps the store here, and closes it when it gives up.
   const int port = unused_port();
+  HeldClock of_rank_0;
+  of_rank_0.hold();
   std::vector<Outcome> outcomes(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       Options options = options_for("AAA", rank, port);
       options.store_elsewhere = false;
-      options.deadline = rank == 0 ? std::chrono::milliseconds(500) : std::chrono::seconds(60);
+      if (rank == 0) {
+        options.deadline = std::chrono::seconds(1);
+        options.router.clock = &of_rank_0;
+      }
       try {
         Communicator::create(options);
       } catch (const Error& error) {
@@ -88,10 +90,15 @@ TEST(CommunicatorFailure, RanksBehindRankZeroLearnWhoWasMissing) {
       }
     });
   }
+  {
+    const auto deadline = Deadline::after(std::chrono::seconds(60));
+    const auto store = Store::connect("127.0.0.1", port, kTestSecret, deadline, Log());
+    for (const int rank : {0, 1}) store->get(fmt::format("comm/0/present/{}", rank), deadline);
+  }
+  of_rank_0.let_go();
   for (auto& thread : threads) thread.join();
-  expect_words(outcomes[0], {"did not arrive"});
-  // Rank 1 came in time and waits for rank 2 only, or (on a slow machine) never met rank 0.
-  EXPECT_TRUE(outcomes[1].threw);
+  expect_words(outcomes[0], {"rank 2 of 3 did not arrive"});
+  expect_words(outcomes[1], {"rank 0 gave up while rank"});
 }
 
 TEST(CommunicatorFailure, RejectsAWrongSecretAndATwiceTakenRank) {
@@ -104,11 +111,14 @@ TEST(CommunicatorFailure, RejectsAWrongSecretAndATwiceTakenRank) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("wrong secret"), std::string::npos) << error.what();
   }
+  // Of which one goes on to wait for rank 1.
+  HeldClock clocks[2];
+  FirstLooks looks[2]{{clocks[0], 1}, {clocks[1], 1}};
   const auto twice = run_ranks(
       "AA", [](Communicator&) {},
-      [](Options& one) {
+      [&](Options& one) {
+        looks[one.identity.rank].into(one);
         one.identity.rank = 0;
-        one.deadline = std::chrono::seconds(2);
       });
   EXPECT_TRUE(twice[0].threw && twice[1].threw);
   EXPECT_NE((twice[0].text + twice[1].text).find("two processes say that they are rank 0"),
@@ -179,10 +189,13 @@ TEST(CommunicatorFailure, ARankThatLeavesByAnExceptionFailsTheOthers) {
 /// `absent` is alive, but elsewhere, while the others reduce.
 std::vector<Outcome> run_without(std::string_view clusters, int absent) {
   std::atomic<int> failed{0};
+  HeldClock clock;
+  GoesOnceAllHaveCome begin(clock, static_cast<int>(clusters.size()));
   return run_ranks(
       clusters,
       [&](Communicator& all) {
         all.barrier();
+        begin.comes();
         if (all.rank() == absent) {
           const auto deadline = Deadline::after(std::chrono::seconds(40));
           while (failed < all.size() - 1 && !deadline.passed())
@@ -197,7 +210,10 @@ std::vector<Outcome> run_without(std::string_view clusters, int absent) {
           throw;
         }
       },
-      [](Options& options) { options.deadline = std::chrono::seconds(4); });
+      [&](Options& options) {
+        options.deadline = std::chrono::seconds(4);
+        options.router.clock = &clock;
+      });
 }
 
 // In a ring most ranks wait for one that waits itself: the first rank that gave up has found out which does

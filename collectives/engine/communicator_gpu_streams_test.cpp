@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/on_gpu.h"
 
 namespace tombolo::collectives {
@@ -58,18 +59,23 @@ TEST_F(CollectivesOnGpu, AStreamThatNeverComesIsATimeoutThatNamesIt) {
   start({.seed = test_seed()});
   void* const stream = cuda().make_program_stream();
   cuda().hold(stream, true);
+  HeldClock of_rank_0;
+  of_rank_0.hold();
   const auto outcomes = run(
       "AA",
       [&](Communicator& communicator) {
+        communicator.barrier();
+        if (communicator.rank() == 0) of_rank_0.let_go();
         Buffer buffer(64, communicator.rank() == 0);
         CollectiveCall call{Collective::kAllReduce, buffer.data(), buffer.data(), 64, DataType::kUint8};
         if (communicator.rank() == 0) call.stream = stream;
         communicator.run(call);
       },
       false,
-      [](Options& options) {
-        options.deadline =
-            options.identity.rank == 0 ? std::chrono::milliseconds(300) : std::chrono::seconds(60);
+      [&](Options& options) {
+        if (options.identity.rank != 0) return;
+        options.deadline = std::chrono::milliseconds(300);
+        options.router.clock = &of_rank_0;
       });
   for (const Outcome& one : outcomes) {
     EXPECT_EQ(one.cause, Cause::kTimeout) << one.text;

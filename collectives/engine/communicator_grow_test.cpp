@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/engine/communicator.h"
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -157,23 +158,30 @@ TEST(Grow, TakesSeveralAtOnceAndAgainInMemoryAndByOneKindOfNic) {
 TEST(Grow, NamesARankThatDoesNotComeAndLeavesTheMembersAsTheyWere) {
   Invitation vain, second;
   std::atomic<int> refused{0};
+  HeldClock clock;
+  GoesOnceAllHaveCome begin(clock, 2);
   auto joining = new_rank(second, 2, 3, "B", expect_exact_sums);
   expect_fine(run_ranks(
       "AB",
       [&](Communicator& communicator) {
+        communicator.barrier();
+        begin.comes();
         try {
           const auto grown = grow(communicator, 4, vain);
         } catch (const Error& error) {
           EXPECT_EQ(error.cause(), Cause::kTimeout);
           const std::string text = error.what();
           EXPECT_NE(text.find("grow from 2 ranks"), std::string::npos) << text;
-          EXPECT_NE(text.find("ranks 2, 3 of 4 did not arrive within 2 s"), std::string::npos) << text;
-          ++refused;
+          EXPECT_NE(text.find("ranks 2, 3 of 4 did not arrive within 4 s"), std::string::npos) << text;
+          if (++refused == 2) clock.hold();
         }
         expect_exact_sums(communicator);
         expect_exact_sums(*grow(communicator, 3, second));
       },
-      [](Options& options) { options.deadline = std::chrono::seconds(2); }));
+      [&](Options& options) {
+        options.deadline = std::chrono::seconds(4);
+        options.router.clock = &clock;
+      }));
   joining.join();
   EXPECT_EQ(refused, 2);
 }

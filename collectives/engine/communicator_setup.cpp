@@ -22,6 +22,10 @@ constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
 /// costs more.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
+/// How long a rank whose measuring breaks off waits for the note of one that gave up before it: the note is
+/// under way by the time at which connections of that rank, or its store, close.
+constexpr auto kNotePatience = std::chrono::seconds(1);
+
 /// The settings that must be equal on every rank, by the names that users know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
   return {{"number of ranks", std::to_string(options.identity.size)},
@@ -51,6 +55,11 @@ Deadline slice_of(Deadline deadline, const Rendezvous& at) {
 /// Whether another rank has left a note that it gives up, once the signal watches for that.
 bool gave_up(AbortSignal& signal) {
   return signal.check() == AbortSignal::News::kNote;
+}
+
+[[noreturn]] void fail_by_note(const AbortSignal& signal) {
+  const AbortNote& note = signal.note();
+  fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
 }
 
 /// What rank 0 publishes begins with this in place of a table that it cannot read: why it cannot.
@@ -119,10 +128,7 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
          size, at.known_as, at.port, error.what());
   }
-  if (!missing().empty()) {
-    const AbortNote& note = signal.note();
-    fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
-  }
+  if (!missing().empty()) fail_by_note(signal);
   stay_until_all_have_read(store, at, what, signal, rank, size, deadline);
   std::vector<std::vector<std::byte>> all;
   for (auto& one : arrived) all.push_back(std::move(*one));
@@ -204,7 +210,7 @@ void Communicator::State::set_up() {
     try {
       if (discovery.islands.empty()) discover(*store, deadline);
     } catch (const Error& error) {
-      AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
+      if (!gave_up(*signal)) AbortSignal::publish(rendezvous, {rank, error.cause(), error.what()});
       throw;
     }
     agree_on_tuning(*store, deadline);
@@ -272,14 +278,20 @@ void Communicator::State::discover(Store& store, Deadline deadline) {
   const int rank = options.identity.rank;
   const std::string what = networks == 0 ? "islands" : fmt::format("islands-again-{}", networks);
   const std::string prefix = fmt::format("{}/{}", rendezvous.prefix, what);
-  // Those that are still busy with something else would be taken for far.
-  if (networks > 0) {
-    const std::string arrived = what + "/arrived";
-    store.set(fmt::format("{}/{}/{}", rendezvous.prefix, arrived, rank), {});
-    collect(store, rendezvous, arrived, *signal, rank, options.identity.size, deadline);
+  try {
+    // Those that are still busy with something else would be taken for far.
+    if (networks > 0) {
+      const std::string arrived = what + "/arrived";
+      store.set(fmt::format("{}/{}/{}", rendezvous.prefix, arrived, rank), {});
+      collect(store, rendezvous, arrived, *signal, rank, options.identity.size, deadline);
+    }
+    discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file,
+                                 networks == 0 ? Known::kMayBeKept : Known::kOnlyMeasured);
+  } catch (const Error& error) {
+    if (error.cause() == Cause::kRemote && signal->await(within(kNotePatience)) == AbortSignal::News::kNote)
+      fail_by_note(*signal);
+    throw;
   }
-  discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file,
-                               networks == 0 ? Known::kMayBeKept : Known::kOnlyMeasured);
   if (!discovery.islands.empty())
     stay_until_all_have_read(store, rendezvous, what, *signal, rank, options.identity.size, deadline);
 }
@@ -289,8 +301,7 @@ std::vector<std::byte> Communicator::State::await_rank(Store& store, const std::
   for (;;) {
     if (gave_up(*signal)) {
       if (auto there = store.try_get(key)) return *std::move(there);
-      const AbortNote& note = signal->note();
-      fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
+      fail_by_note(*signal);
     }
     if (deadline.passed()) {
       fail(Cause::kTimeout, "rank {} on host {} did not {} within {} (did its process die?)", of,

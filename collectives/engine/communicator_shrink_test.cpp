@@ -1,12 +1,14 @@
 // The ranks that are left go on without the others. Ranks are threads.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <set>
 #include <thread>
 
 #include "base/clock.h"
 #include "collectives/engine/communicator.h"
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
@@ -21,6 +23,14 @@ std::int64_t sum_of_ones(Communicator& communicator) {
   return value;
 }
 
+/// Those that come are waited for, however slow the machine: no time passes for this rank meanwhile.
+std::unique_ptr<Communicator> shrink_in_no_time(Communicator& communicator, HeldClock& own) {
+  own.hold();
+  auto left = communicator.shrink({});
+  own.let_go();
+  return left;
+}
+
 void one_host(Options& options) {
   options.router.host.name = "host";
 }
@@ -29,9 +39,11 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
   for (const int victim : {1, 3}) {
     for (const bool in_memory : {false, true}) {
       std::atomic<int> went_on{0};
+      std::array<HeldClock, 4> clocks;
       const auto outcomes = run_ranks(
           "AABB",
           [&](Communicator& communicator) {
+            HeldClock& own = clocks[static_cast<std::size_t>(communicator.rank())];
             EXPECT_EQ(sum_of_ones(communicator), 4);
             if (communicator.rank() == victim) throw Error(Cause::kInternal, "gives up");
             EXPECT_THROW(
@@ -39,7 +51,7 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
                   for (;;) sum_of_ones(communicator);
                 },
                 Error);
-            const auto left = communicator.shrink({});
+            const auto left = shrink_in_no_time(communicator, own);
             EXPECT_EQ(left->size(), 3);
             EXPECT_EQ(left->rank(), communicator.rank() - (communicator.rank() > victim ? 1 : 0));
             EXPECT_EQ(sum_of_ones(*left), 3);
@@ -51,13 +63,14 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
                   for (;;) sum_of_ones(*left);
                 },
                 Error);
-            const auto two = left->shrink({});
+            const auto two = shrink_in_no_time(*left, own);
             EXPECT_EQ(sum_of_ones(*two), 2);
             two->finalize();
             ++went_on;
           },
           [&](Options& options) {
             if (in_memory) one_host(options);
+            options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
           });
       EXPECT_EQ(went_on, 2);
       EXPECT_TRUE(outcomes[static_cast<std::size_t>(victim)].threw);
@@ -65,10 +78,12 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
   }
 }
 
-/// Hooks that count how often one looks whether a rank has come, once so many have.
+/// Hooks that count how often one looks whether a rank has come, once so many have. It sees them all from the
+/// second look on.
 struct Arrivals {
   explicit Arrivals(int awaited, int others) {
-    hooks.before_set = [this](std::string_view key) { come += key.find("/here/") != key.npos ? 1 : 0; };
+    // A rank counts itself once the store holds that it is there.
+    hooks.before_put = [this](std::string_view key) { come += key.ends_with("/arrivals") ? 1 : 0; };
     hooks.before_try_get = [this, others, end = fmt::format("/here/{}", awaited)](std::string_view key) {
       if (key.ends_with(end) && come == others) ++looks;
     };
@@ -107,7 +122,8 @@ TEST(Shrink, WaitsForARankThatIsNotPresentYet) {
   Arrivals arrivals(0, 1);
   std::atomic<bool> went_on{false};
   const auto done = Deadline::after(std::chrono::seconds(60));
-  arrivals.hooks.before_put = [&](std::string_view key) {
+  arrivals.hooks.before_put = [&, counts = arrivals.hooks.before_put](std::string_view key) {
+    counts(key);
     if (!key.ends_with("/present/0") || key.find("/shrunk/") != key.npos) return;
     while (arrivals.looks < 50 && !went_on && !done.passed()) std::this_thread::yield();
   };
@@ -129,6 +145,7 @@ TEST(Shrink, WaitsForARankThatIsNotPresentYet) {
 
 TEST(Shrink, DoesNotWaitForARankThatIsGone) {
   Arrivals arrivals(2, 2);
+  std::array<HeldClock, 3> clocks;
   const auto outcomes = run_ranks(
       "AAB",
       [&](Communicator& communicator) {
@@ -138,11 +155,15 @@ TEST(Shrink, DoesNotWaitForARankThatIsGone) {
               for (;;) sum_of_ones(communicator);
             },
             Error);
-        const auto left = communicator.shrink({});
+        const auto left =
+            shrink_in_no_time(communicator, clocks[static_cast<std::size_t>(communicator.rank())]);
         EXPECT_EQ(sum_of_ones(*left), 2);
       },
-      [&](Options& options) { arrivals.into(options); });
-  EXPECT_LT(arrivals.looks, 100) << "150 are as long as one waits for a rank that lives";
+      [&](Options& options) {
+        arrivals.into(options);
+        options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
+      });
+  EXPECT_LT(arrivals.looks, 2000) << "3000 are as long as the clock is held";
 }
 
 TEST(Shrink, ExcludesWhomAllExclude) {
@@ -161,7 +182,9 @@ TEST(Shrink, ExcludesWhomAllExclude) {
 }
 
 TEST(Shrink, RefusesListsThatDiffer) {
-  std::atomic<int> refused{0};
+  std::atomic<int> refused{0}, over{0};
+  HeldClock clock;
+  clock.hold();
   const auto outcomes = run_ranks(
       "AAB",
       [&](Communicator& communicator) {
@@ -172,30 +195,48 @@ TEST(Shrink, RefusesListsThatDiffer) {
         } catch (const Error& error) {
           if (error.cause() == Cause::kInvalidUsage) ++refused;
         }
+        // The other one waits for this one until its deadline passes.
+        for (++over; over < 2;) {
+          clock.advance(std::chrono::seconds(1));
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
       },
-      [](Options& options) { options.deadline = std::chrono::seconds(2); });
+      [&](Options& options) { options.router.clock = &clock; });
   EXPECT_EQ(refused, 1);
 }
 
 TEST(Shrink, ARankThatComesLateIsToldSo) {
   std::atomic<bool> decided{false};
   std::atomic<int> late{0};
-  const auto outcomes = run_ranks("AAB", [&](Communicator& communicator) {
-    if (communicator.rank() == 2) {
-      while (!decided) std::this_thread::yield();
-      try {
+  Arrivals arrivals(2, 2);
+  FakeClock clock;
+  // Longer than anybody waits for one that lives; the deadline is for later.
+  arrivals.hooks.before_try_get = [&, counts = arrivals.hooks.before_try_get](std::string_view key) {
+    counts(key);
+    if (arrivals.looks == 3) clock.advance(std::chrono::seconds(4));
+  };
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 2) {
+          while (!decided) std::this_thread::yield();
+          try {
+            const auto left = communicator.shrink({});
+          } catch (const Error& error) {
+            late += error.cause() == Cause::kRemote ? 1 : 0;
+            EXPECT_NE(std::string(error.what()).find("without rank 2"), std::string::npos) << error.what();
+          }
+          return;
+        }
         const auto left = communicator.shrink({});
-      } catch (const Error& error) {
-        late += error.cause() == Cause::kRemote ? 1 : 0;
-        EXPECT_NE(std::string(error.what()).find("without rank 2"), std::string::npos) << error.what();
-      }
-      return;
-    }
-    const auto left = communicator.shrink({});
-    decided = true;
-    EXPECT_EQ(left->size(), 2);
-    EXPECT_EQ(sum_of_ones(*left), 2);
-  });
+        decided = true;
+        EXPECT_EQ(left->size(), 2);
+        EXPECT_EQ(sum_of_ones(*left), 2);
+      },
+      [&](Options& options) {
+        arrivals.into(options);
+        options.router.clock = &clock;
+      });
   expect_fine(outcomes);
   EXPECT_EQ(late, 1);
 }

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string_view>
 #include <thread>
 
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 
@@ -77,9 +79,12 @@ TEST(Split, ReturnsOnlyOnceAllPartsHaveMet) {
 // ---- a part that cannot be made
 
 /// Five ranks, each on a host of its own, in parts {0, 2, 4} and {1, 3}. `troubled`, of the first part, has
-/// its calls of the store go through the hooks once the split has begun. Every rank then uses its part, if it
-/// got one, and the whole. Returns what split() threw, by rank.
-std::vector<Outcome> split_with_trouble(int troubled, Duration deadline, const StoreHooks& hooks) {
+/// its calls of the store go through the hooks once the split has begun, and the others call `meets`, those
+/// of that part when they come to where it meets, and those of the other when they have met. Every rank then
+/// uses its part, if it got one, and the whole. Returns what split() threw, by rank.
+std::vector<Outcome> split_with_trouble(
+    int troubled, Duration deadline, const StoreHooks& hooks, const Clock& clock = Clock::steady(),
+    const std::function<void()>& meets = [] {}) {
   std::atomic<bool> splits{false};
   StoreHooks once_it_splits;
   once_it_splits.before_connect = [&] {
@@ -87,6 +92,11 @@ std::vector<Outcome> split_with_trouble(int troubled, Duration deadline, const S
   };
   once_it_splits.before_set = [&](std::string_view key) {
     if (splits) hooks.before_set(key);
+  };
+  StoreHooks of_others;
+  of_others.before_put = [&](std::string_view key) {
+    for (const std::string_view part : {"/1.0/present/", "/1.1/rank/read-by/"})
+      if (key.find(part) != std::string_view::npos) meets();
   };
   std::vector<Outcome> thrown(5);
   expect_fine(run_ranks(
@@ -117,9 +127,10 @@ std::vector<Outcome> split_with_trouble(int troubled, Duration deadline, const S
       },
       [&](Options& options) {
         options.deadline = deadline;
-        if (options.identity.rank == troubled)
-          options.store = std::make_shared<HookedStore>(
-              store_at("127.0.0.1", options.identity.port, kTestSecret), once_it_splits);
+        options.router.clock = &clock;
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret),
+                                          options.identity.rank == troubled ? once_it_splits : of_others);
       }));
   return thrown;
 }
@@ -141,13 +152,14 @@ TEST(Split, ARankThatCannotMakeItsPartStopsTheOthersOfItAndNobodyElse) {
       if (calls++ == 0) fail(Cause::kSystem, "no descriptor is left");
     };
     const auto began = std::chrono::steady_clock::now();
-    const auto thrown = split_with_trouble(troubled, std::chrono::seconds(60), hooks);
+    const auto deadline = std::chrono::minutes(5);
+    const auto thrown = split_with_trouble(troubled, deadline, hooks);
     expect_first_part_names(
         thrown,
         fmt::format("split #1: rank {} on host host{} could not make its part (color 0, 3 ranks), which "
                     "therefore no rank has: no descriptor is left",
                     troubled, troubled));
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40)) << "they waited for it";
+    EXPECT_LT(std::chrono::steady_clock::now() - began, deadline) << "they waited for it";
   }
 }
 
@@ -165,8 +177,15 @@ TEST(Split, ARankThatFailsAfterAllHaveMetTakesThePartFromThoseThatHaveIt) {
 TEST(Split, ARankThatCannotReachTheStoreFailsItsPartAtTheDeadlineAndNotTheWhole) {
   StoreHooks hooks;
   hooks.before_connect = [] { fail(Cause::kSystem, "no route to the store"); };
+  HeldClock clock;
+  clock.hold();
+  constexpr Duration kDeadline = std::chrono::seconds(10);
+  std::atomic<int> met{0};
   expect_first_part_names(
-      split_with_trouble(2, std::chrono::seconds(4), hooks),
+      split_with_trouble(2, kDeadline, hooks, clock,
+                         [&] {
+                           if (++met == 4) clock.advance(kDeadline);
+                         }),
       "rank 2 on host host2 could not make its part (color 0, 3 ranks), which therefore no "
       "rank has: no route to the store");
 }

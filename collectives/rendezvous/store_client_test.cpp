@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/unused_port_test.h"
 
 namespace tombolo::collectives::store {
 namespace {
@@ -154,11 +155,8 @@ TEST(StoreClient, NamesAServerThatDoesNotKnowTheSecretItself) {
 }
 
 TEST(StoreClient, FailsAtOnceWhereAStoreWasAndNobodyListensAnyMore) {
-  int port = 0;
-  {
-    StoreServer gone("127.0.0.1", 0, kSecret, Log());
-    port = gone.port();
-  }
+  const int port = unused_port();
+  { const StoreServer gone("127.0.0.1", port, kSecret, Log()); }
   const auto access = store_at("127.0.0.1", port, kSecret);
   expect_in(error_of(Cause::kRemote, [&] { access->reconnect(Deadline::after(kPatience), Log()); }),
             fmt::format("the store at 127.0.0.1:{} is gone: Connection refused", port));
@@ -226,7 +224,9 @@ TEST(StoreClient, AServerThatTakesNothingIsGivenUpAfterTheDeadline) {
     while (!over) std::this_thread::yield();
   }});
   {
-    const auto client = connect(server.port(), seconds(2));
+    FakeClock standing;  // the patience is that of the requests
+    const auto client = Store::connect("127.0.0.1", server.port(), kSecret,
+                                       Deadline::after(milliseconds(200), standing), Log());
     const std::vector<std::byte> value(kMaxValue);
     expect_in(error_of(Cause::kTimeout, [&] { client->set("large", value); }), "took nothing for");
   }

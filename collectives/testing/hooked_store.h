@@ -2,11 +2,15 @@
 // events between ranks that chance rarely gives.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "collectives/rendezvous/bootstrap.h"
+#include "collectives/testing/held_clock.h"
+#include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives::test {
 
@@ -20,6 +24,8 @@ struct StoreHooks {
       [](std::string_view, std::vector<std::byte>&) {};
   /// Before a key is put there in any way, of which one is to set it.
   std::function<void(std::string_view key)> before_put = [](std::string_view) {};
+  /// Before a key is waited for.
+  std::function<void(std::string_view key)> before_get = [](std::string_view) {};
   /// Before a look whether a key is there.
   std::function<void(std::string_view key)> before_try_get = [](std::string_view) {};
   /// Before a look whether another rank has given up, which a rank takes once it has found nothing to do.
@@ -59,6 +65,7 @@ class HookedStore final : public StoreAccess {
       store_->set(key, changed);
     }
     std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
+      hooks_.before_get(key);
       return store_->get(key, deadline);
     }
     std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
@@ -98,6 +105,27 @@ class HookedStore final : public StoreAccess {
 
   std::shared_ptr<const StoreAccess> store_;
   const StoreHooks& hooks_;
+};
+
+/// Lets the deadlines of all ranks pass once so many have looked for the first time whether another one has
+/// given up: each has told the others of itself by then, and waits for theirs. Outlives the ranks.
+class FirstLooks {
+ public:
+  FirstLooks(HeldClock& clock, int awaited) : clock_(clock), left_(awaited) { clock_.hold(); }
+  void into(Options& options) {
+    auto& hooks = hooks_.at(static_cast<std::size_t>(options.identity.rank));
+    hooks.before_look = [this, looked = false, most = options.deadline](StoreWatch&) mutable {
+      if (!std::exchange(looked, true) && --left_ == 0) clock_.advance(most);
+    };
+    options.router.clock = &clock_;
+    options.store =
+        std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+  }
+
+ private:
+  HeldClock& clock_;
+  std::atomic<int> left_;
+  std::array<StoreHooks, 4> hooks_;  // by rank
 };
 
 }  // namespace tombolo::collectives::test

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "collectives/testing/held_clock.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::trainer {
@@ -15,12 +16,16 @@ using collectives::Communicator;
 
 TEST(Patience, ARankMayWorkForLongerThanTheOthersDeadline) {
   std::atomic<int> done{0};
-  const auto short_deadline = [](collectives::Options& options) {
+  collectives::test::HeldClock clock;
+  collectives::test::GoesOnceAllHaveCome begin(clock, 3);
+  const auto short_deadline = [&](collectives::Options& options) {
     options.deadline = std::chrono::seconds(3);
+    options.router.clock = &clock;
   };
   collectives::test::expect_fine(collectives::test::run_ranks(
       "AAA",
       [&](Communicator& world) {
+        begin.comes();
         work_with_patience(&world, [&] {
           // What is tested is the passing of time.
           if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(5));

@@ -34,18 +34,19 @@ LayerTimes times_of(const Shape& shape, int rows) {
 
 TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
   const TimePoint begin = Clock::steady().now();
-  // A head that takes longer than a layer: its backward pass is what is left without one.
   const LayerTimes times = times_of(timed_shape(64, 4096), 4);
   const double whole = to_seconds(Clock::steady().now() - begin);
   for (const PartTimes* part : {&times.layer, &times.head}) {
     EXPECT_GT(part->forward, 0);
-    EXPECT_GT(part->backward, 0);
     EXPECT_GT(part->update, 0);
   }
+  EXPECT_GT(times.layer.backward, 0);
   EXPECT_GT(times.embedding.backward, 0);
-  // At least 8 passes of 3 layers each were made; half of each part's samples took the median or longer.
+  // What is left of it without a layer is nothing where the layers were held up.
+  EXPECT_GE(times.head.backward, 0);
+  // At least 4 passes each way were timed, and 2 layers of each; half of these took the median or longer.
   const double pass = times.layer.forward + times.layer.backward;
-  EXPECT_LT(8 * 2 * pass / 2, whole);
+  EXPECT_LT(4 * 2 * pass / 2, whole);
 }
 
 TEST(LayerTimes, AreTakenOnAGpuToo) {

@@ -471,6 +471,10 @@ TEST(Connecting, ToAProcessOfThisHostThatIsGoneSaysSo) {
   auto right = std::make_unique<Router>(test::router_options("right"));
   const Endpoint gone = right->listen()->endpoint();
   right.reset();
+  // So that nobody else listens there.
+  const Descriptor held(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto there = sockets::SocketAddress::parse(gone.offers.at(0).address, gone.offers.at(0).port);
+  ASSERT_EQ(::bind(held.get(), there.get(), there.length), 0);
   std::string text = failure_to_connect(left, gone, seconds(30), Cause::kRemote);
   EXPECT_NE(text.find("refused"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 on host right"), std::string::npos) << text;

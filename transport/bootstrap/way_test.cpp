@@ -1,6 +1,7 @@
 #include "transport/bootstrap/way.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "base/error.h"
@@ -15,6 +16,19 @@ using std::chrono::milliseconds;
 
 /// An address that is not that of this end.
 constexpr const char* kElsewhere = "127.0.0.2";
+
+/// A socket that holds a port, which is put into `port`, and does not listen: nobody else listens there
+/// either.
+Descriptor hold_a_port(const char* address, std::uint16_t& port) {
+  Descriptor made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto any = sockets::SocketAddress::parse(address, 0);
+  EXPECT_EQ(::bind(made.get(), any.get(), any.length), 0);
+  sockaddr_in held{};
+  socklen_t length = sizeof held;
+  EXPECT_EQ(::getsockname(made.get(), reinterpret_cast<sockaddr*>(&held), &length), 0);
+  port = ntohs(held.sin_port);
+  return made;
+}
 
 Offer offer(const std::string& nic, const std::string& address, std::uint64_t rate) {
   Offer made;
@@ -132,10 +146,7 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
   FakeClock clock;
   const auto local = make_local(clock);
   Way way = way_to(offer("eth1", kElsewhere, 0));
-  {
-    // A port at which nobody listens.
-    const Descriptor free = sockets::listen_on("lo", kElsewhere, way.to.port);
-  }
+  const Descriptor held = hold_a_port(kElsewhere, way.to.port);
   way.options.deadline = milliseconds(900);
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   for (const auto deadline = test::soon(); dialing.streams()[0].last_trouble().empty();) {
@@ -163,7 +174,7 @@ TEST_F(DialingTest, GivesUpSoonWhereNothingListensAnyMore) {
     FakeClock clock;
     const auto local = make_local(clock);
     Way way = way_to(offer("eth1", address, 0));
-    { const Descriptor free = sockets::listen_on("lo", address, way.to.port); }
+    const Descriptor held = hold_a_port(address, way.to.port);
     way.options.deadline = std::chrono::minutes(5);
     Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
     try {
@@ -183,19 +194,14 @@ TEST_F(DialingTest, GivesUpSoonWhereNothingListensAnyMore) {
 
 TEST_F(DialingTest, OneRefusalIsNotTheEnd) {
   const auto local = make_local(Clock::steady());
-  std::uint16_t port = 0;
-  { const Descriptor free = sockets::listen_on("lo", kElsewhere, port); }
   Way way = way_to(offer("eth1", kElsewhere, 0));
-  way.to.port = port;
+  const Descriptor late = hold_a_port(kElsewhere, way.to.port);
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   const auto deadline = test::soon();
   while (!dialing.streams()[0].refused()) {
     ASSERT_FALSE(deadline.passed());
     ASSERT_FALSE(dialing.poll());
   }
-  const auto address = sockets::SocketAddress::parse(kElsewhere, port);
-  const Descriptor late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::bind(late.get(), address.get(), address.length), 0);
   ASSERT_EQ(::listen(late.get(), 8), 0);
   while (dialing.streams()[0].state() < Dial::State::kHandshake) {
     ASSERT_FALSE(deadline.passed());
