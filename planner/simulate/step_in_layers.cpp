@@ -61,10 +61,13 @@ auto StepBuilder::append_with_exchanges(Worker& worker, const Operation& operati
 
 /// Adds an exchange that sends so many times what `one` does, and waits so often, in activities of its own.
 auto StepBuilder::add_exchange(const SlotExchange& one, double times, double waits) -> ExchangeTurn {
-  const ExchangeTurn added{engine().add_delay(0), engine().add_delay(waits * one.wait_seconds)};
-  const Activity inside = engine().add_delay(times * one.inside_seconds);
+  // What a worker computes meanwhile hides the wait, too.
+  const ExchangeTurn added{engine().add_delay(0), engine().add_delay(0)};
+  const Activity inside = engine().add_delay(times * one.inside_seconds),
+                 arrival = engine().add_delay(waits * one.wait_seconds);
   engine().order(added.begin, inside);
-  engine().order(inside, added.end);
+  engine().order(inside, arrival);
+  engine().order(arrival, added.end);
   for (const SlotExchange::Crossing& crossing : one.crossings) {
     const TransferEnd from{crossing.from.front(), crossing.from_host, crossing.from_ranks,
                            network_.senders(crossing.from)};
@@ -72,7 +75,7 @@ auto StepBuilder::add_exchange(const SlotExchange& one, double times, double wai
                          network_.senders(crossing.to)};
     const TransferActivities flow = network_.add(from, to, times * crossing.bytes);
     engine().order(added.begin, flow.first);
-    engine().order(flow.last, added.end);
+    engine().order(flow.last, arrival);
   }
   return added;
 }
