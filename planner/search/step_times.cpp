@@ -38,7 +38,7 @@ std::optional<StepTime> simulate_if_linked(const Plan& plan, const ClusterView& 
                                            std::string* why, StepGraph* memory) {
   try {
     const Simulation simulation =
-        simulate(plan, view, {.spans = false, .limit_seconds = limit, .memory = memory});
+        simulate(plan, view, {.spans = false, .links = false, .limit_seconds = limit, .memory = memory});
     if (simulation.step_seconds >= limit) return std::nullopt;
     return StepTime{simulation.step_seconds, simulation.bubble_fraction};
   } catch (const Error& error) {

@@ -12,19 +12,35 @@ FluidEngine::Resource FluidEngine::add_resource(double capacity, double burst) {
   Pool added;
   added.capacity = capacity;
   added.burst = added.tokens = burst;
+  has_bursts_ |= burst > 0;
   resources_.push_back(std::move(added));
   return static_cast<Resource>(resources_.size() - 1);
 }
 
 FluidEngine::Activity FluidEngine::add(double work, double limit, std::span<const Resource> resources) {
+  const std::size_t first_use = uses_.size();
+  for (const Resource resource : resources)
+    if (resource != kNone) uses_.push_back({resource, 1});
+  return add_item(work, limit, first_use);
+}
+
+FluidEngine::Activity FluidEngine::add_alike(double work, double limit, std::span<const Use> uses) {
+  const std::size_t first_use = uses_.size();
+  for (const Use& use : uses) {
+    TOMBOLO_CHECK(use.count > 0 && pool(use.resource).burst <= 0, "count={} burst={}", use.count,
+                  pool(use.resource).burst);
+    uses_.push_back(use);
+  }
+  return add_item(work, limit, first_use);
+}
+
+FluidEngine::Activity FluidEngine::add_item(double work, double limit, std::size_t first_use) {
   TOMBOLO_CHECK(work >= 0 && limit > 0, "work={} limit={}", work, limit);
   Item added;
   added.remaining = work;
   added.limit = limit;
-  added.first_use = static_cast<std::uint32_t>(uses_.size());
-  for (const Resource resource : resources)
-    if (resource != kNone) uses_.push_back(resource);
-  added.uses = static_cast<std::uint32_t>(uses_.size()) - added.first_use;
+  added.first_use = static_cast<std::uint32_t>(first_use);
+  added.uses = static_cast<std::uint32_t>(uses_.size() - first_use);
   activities_.push_back(added);
   return static_cast<Activity>(activities_.size() - 1);
 }
@@ -38,6 +54,7 @@ void FluidEngine::clear() {
   ready_.clear();
   dirty_.clear();
   now_ = 0;
+  has_bursts_ = false;
 }
 
 void FluidEngine::reserve(std::size_t activities, std::size_t orders) {
@@ -61,7 +78,7 @@ void FluidEngine::link_successors() {
 
 double FluidEngine::least_seconds(const Item& item) const {
   double rate = item.limit, tokens = item.uses > 0 ? item.remaining : 0;
-  for (const Resource resource : resources_of(item)) {
+  for (const auto& [resource, count] : uses_of(item)) {
     const Pool& shared = resources_[index(resource)];
     rate = std::min(rate, shared.capacity);
     tokens = std::min(tokens, shared.burst);
@@ -103,7 +120,7 @@ double FluidEngine::least_finish() {
 // The part of the work for which every bucket on its path has tokens takes no time.
 void FluidEngine::spend_tokens(Item& started) {
   double tokens = started.remaining;
-  for (const Resource resource : resources_of(started)) {
+  for (const auto& [resource, count] : uses_of(started)) {
     Pool& bucket = pool(resource);
     if (bucket.active.empty()) {
       bucket.tokens = std::min(bucket.burst, bucket.tokens + bucket.capacity * (now_ - bucket.idle_since));
@@ -113,7 +130,7 @@ void FluidEngine::spend_tokens(Item& started) {
   }
   if (tokens <= 0) return;
   started.remaining -= tokens;
-  for (const Resource resource : resources_of(started)) pool(resource).tokens -= tokens;
+  for (const auto& [resource, count] : uses_of(started)) pool(resource).tokens -= tokens;
 }
 
 void FluidEngine::start(Activity id) {
@@ -124,7 +141,7 @@ void FluidEngine::start(Activity id) {
     set_rate(id, started.limit);
     return;
   }
-  for (const Resource resource : resources_of(started)) {
+  for (const auto& [resource, count] : uses_of(started)) {
     pool(resource).active.push_back(id);
     dirty_.push_back(resource);
   }
@@ -134,7 +151,7 @@ void FluidEngine::finish_activity(Activity id) {
   Item& ended = item(id);
   ended.end = now_;
   ++ended.version;
-  for (const Resource resource : resources_of(ended)) {
+  for (const auto& [resource, count] : uses_of(ended)) {
     auto& active = pool(resource).active;
     const auto place = std::find(active.begin(), active.end(), id);
     if (place == active.end()) continue;  // without work it never joined
@@ -169,7 +186,7 @@ void FluidEngine::collect_component(Resource from) {
       if (member.visited) continue;
       member.visited = true;
       members_.push_back(id);
-      for (const Resource resource : resources_of(member)) {
+      for (const auto& [resource, count] : uses_of(member)) {
         if (pool(resource).visited) continue;
         pool(resource).visited = true;
         component_.push_back(resource);
@@ -184,8 +201,10 @@ void FluidEngine::fill_component() {
   for (const Resource resource : component_) {
     Pool& shared = pool(resource);
     shared.left = shared.capacity;
-    shared.sharers = static_cast<int>(shared.active.size());
+    shared.sharers = 0;
   }
+  for (const Activity id : members_)
+    for (const auto& [resource, count] : uses_of(item(id))) pool(resource).sharers += count;
   std::size_t unfrozen = members_.size();
   while (unfrozen > 0) {
     double level = std::numeric_limits<double>::infinity();
@@ -198,7 +217,7 @@ void FluidEngine::fill_component() {
       Item& member = item(id);
       if (member.frozen) continue;
       bool stop = member.limit <= level;
-      for (const Resource resource : resources_of(member)) {
+      for (const auto& [resource, count] : uses_of(member)) {
         if (stop) break;
         const Pool& shared = pool(resource);
         stop = shared.left <= level * shared.sharers * (1 + 1e-12);
@@ -210,9 +229,9 @@ void FluidEngine::fill_component() {
     }
     TOMBOLO_CHECK(frozen_now > 0, "level={} unfrozen={}", level, unfrozen);
     for (const Activity id : members_frozen_now_) {
-      for (const Resource resource : resources_of(item(id))) {
-        pool(resource).left = std::max(0.0, pool(resource).left - level);
-        --pool(resource).sharers;
+      for (const auto& [resource, count] : uses_of(item(id))) {
+        pool(resource).left = std::max(0.0, pool(resource).left - count * level);
+        pool(resource).sharers -= count;
       }
       set_rate(id, level);
     }

@@ -25,6 +25,12 @@ class FluidEngine {
   using Resource = int;
   using Activity = int;
   static constexpr Resource kNone = -1;
+  /// One of the resources of an activity, which counts there as so many: where activities that are alike are
+  /// added once, as all of those that use the resource.
+  struct Use {
+    Resource resource = kNone;
+    int count = 1;
+  };
 
   /// Adds a resource with a `capacity` > 0 in units of work per second. With `burst` it is a token bucket:
   /// after a pause it passes up to `burst` units at once, which it has gathered at `capacity` while nothing
@@ -36,8 +42,15 @@ class FluidEngine {
   Activity add(double work, double limit, std::initializer_list<Resource> resources) {
     return add(work, limit, std::span<const Resource>(resources.begin(), resources.size()));
   }
+  /// The same where it counts as several. Its resources must not be token buckets, of which the first of
+  /// several activities would find more than the others.
+  Activity add_alike(double work, double limit, std::span<const Use> uses);
   /// Forgets everything, and keeps the memory for what is added next.
   void clear();
+  /// Whether a resource is a token bucket.
+  bool has_bursts() const noexcept { return has_bursts_; }
+  std::size_t resources() const noexcept { return resources_.size(); }
+  double capacity(Resource resource) const { return resources_[index(resource)].capacity; }
   /// Makes room for so many activities and orders; it may be too little or too much.
   void reserve(std::size_t activities, std::size_t orders);
   /// Adds an activity that only takes time.
@@ -72,7 +85,7 @@ class FluidEngine {
     double tokens = 0, idle_since = 0;
     std::vector<Activity> active;
     double left = 0;  // capacity that is not given out yet, while rates are computed
-    int sharers = 0;
+    int sharers = 0;  // of it, as the activities count
     bool visited = false;
   };
   struct Event {
@@ -88,11 +101,10 @@ class FluidEngine {
   };
 
   static std::size_t index(int id) { return static_cast<std::size_t>(id); }
-  std::span<const Resource> resources_of(const Item& item) const {
-    return {uses_.data() + item.first_use, item.uses};
-  }
+  std::span<const Use> uses_of(const Item& item) const { return {uses_.data() + item.first_use, item.uses}; }
   Item& item(Activity id) { return activities_[index(id)]; }
   Pool& pool(Resource id) { return resources_[index(id)]; }
+  Activity add_item(double work, double limit, std::size_t first_use);
   void link_successors();
   double least_seconds(const Item& item) const;
   void find_tails();
@@ -105,7 +117,7 @@ class FluidEngine {
   void set_rate(Activity id, double rate);
 
   std::vector<Item> activities_;
-  std::vector<Resource> uses_;  // of all activities, those of each in a row
+  std::vector<Use> uses_;  // of all activities, those of each in a row
   std::vector<Pool> resources_;
   std::vector<Edge> edges_;
   std::vector<int> successor_begin_;
@@ -122,6 +134,7 @@ class FluidEngine {
   std::vector<Activity> members_frozen_now_;
   std::vector<Resource> touched_;
   double now_ = 0;
+  bool has_bursts_ = false;
 };
 
 }  // namespace tombolo::planner

@@ -44,6 +44,21 @@ TEST(FluidEngine, TwoFlowsOnOneResourceHalveEachOther) {
   EXPECT_DOUBLE_EQ(engine.end(b), 10);
 }
 
+TEST(FluidEngine, AnActivityForSeveralTakesTheirShares) {
+  FluidEngine engine;
+  const auto nic = engine.add_resource(10), link = engine.add_resource(12);
+  // Three of 3 units each, every one through a NIC of its own, and one more over their link.
+  const FluidEngine::Use uses[] = {{nic, 1}, {link, 3}};
+  const auto three = engine.add_alike(3, 10, uses), one = engine.add(5, 10, {link});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(three), 1);  // 12 / 4
+  EXPECT_DOUBLE_EQ(engine.end(one), 1.2);  // 3 at 3 per second, then 2 at 10
+  FluidEngine bucket;
+  const auto full = bucket.add_resource(10, 5);
+  const FluidEngine::Use twice[] = {{full, 2}};
+  EXPECT_THROW(bucket.add_alike(1, 10, twice), Error);
+}
+
 TEST(FluidEngine, TheLongerFlowSpeedsUpWhenTheShorterEnds) {
   FluidEngine engine;
   const auto nic = engine.add_resource(10);

@@ -52,10 +52,12 @@ void add_spans(const Bar& bar, double begin, double end, std::vector<Span>& span
   spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, computed, end});
 }
 
-/// The number of ranks that share a rank's layers, itself included.
-int sharers(const Plan& plan, int rank) {
+/// For how many ranks a bar of a rank stands: those that share its layers, itself included, in all replicas
+/// that are alike.
+int stands_for(const Plan& plan, const StepGraph& graph, int rank) {
   const RankPlacement& place = plan.ranks[at(rank)];
-  return plan.stage(place.stage, place.replica).tensor;
+  return plan.stage(place.stage, place.replica).tensor *
+         (graph.copies.empty() ? 1 : graph.copies[at(place.replica)]);
 }
 
 }  // namespace
@@ -82,14 +84,15 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
   }
   StepGraph own;
   StepGraph& graph = options.memory ? *options.memory : own;
-  graph = build_step(plan, view, options.bucket_bytes, std::move(graph));
+  graph = build_step(plan, view, options.bucket_bytes, std::move(graph),
+                     options.spans || options.links ? AlikeReplicas::kEach : AlikeReplicas::kOnce);
   graph.engine.run(options.limit_seconds);
   result.step_seconds = graph.engine.finish();
   if (result.step_seconds > options.limit_seconds) return result;
   double busy = 0;
   for (const Bar& bar : graph.bars) {
     const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);
-    if (is_compute(bar.kind)) busy += (end - begin) * (1 - bar.exchanged) * sharers(plan, bar.rank);
+    if (is_compute(bar.kind)) busy += (end - begin) * (1 - bar.exchanged) * stands_for(plan, graph, bar.rank);
     if (options.spans && end > begin) add_spans(bar, begin, end, result.spans);
   }
   std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span& a, const Span& b) {

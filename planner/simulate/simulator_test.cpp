@@ -4,11 +4,15 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "planner/cost/costs.h"
 #include "planner/plan/cluster_view.h"
+#include "planner/simulate/step_graph.h"
 #include "planner/testing/testing.h"
+#include "planner/testing/testing_steps.h"
 
 namespace tombolo::planner {
 namespace {
@@ -437,6 +441,28 @@ TEST(Simulator, GradientsThatDoNotOverlapTakeLonger) {
   const double overlapped = simulate(plan, cluster).step_seconds;
   plan.job.overlap_gradients = false;
   EXPECT_GT(simulate(plan, cluster).step_seconds, 1.05 * overlapped);
+}
+
+// Of plans with so many replicas one is looked at alone before all are simulated.
+TEST(Simulator, OneOfManyReplicasNeverRefusesAPlanWhoseStepIsShortEnough) {
+  std::mt19937_64 random(test_seed());
+  for (int plans = 0; plans < test_rounds(20);) {
+    auto cluster = testing::alike_hosts(random, 2 + static_cast<int>(random() % 2), 4, 4);
+    for (int i = static_cast<int>(random() % 4); i > 0; --i) testing::spoil(random, cluster);
+    const Plan plan = testing::random_plan(random, cluster);
+    if (plan.data_size() < 16) continue;
+    ++plans;
+    const ClusterView view(cluster, "per-peer", {});
+    for (const bool links : {true, false}) {
+      const double step = simulate(plan, view, {.spans = false, .links = links}).step_seconds;
+      const SimulationOptions at_most{.spans = false, .links = links, .limit_seconds = step * (1 + 1e-12)};
+      ASSERT_EQ(simulate(plan, view, at_most).step_seconds, step) << plan.data_size() << " replicas";
+      const double least = least_step_seconds(plan, view);
+      ASSERT_LE(least, step * (1 + 1e-9));
+      const SimulationOptions less{.spans = false, .links = links, .limit_seconds = 0.99 * least};
+      ASSERT_EQ(simulate(plan, view, less).step_seconds, least) << "refused by one replica";
+    }
+  }
 }
 
 }  // namespace

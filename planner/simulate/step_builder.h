@@ -1,5 +1,6 @@
 // Puts the graph of a training step together: what each rank computes (step_passes.cpp, step_in_layers.cpp),
-// what is sent and reduced (step_gradients.cpp, step_sharding.cpp), and all of it (step_graph.cpp).
+// what is sent and reduced (step_gradients.cpp, step_sharding.cpp), which replicas stand for others
+// (step_alike.cpp), and all of it (step_graph.cpp).
 #pragma once
 
 #include <cstdint>
@@ -67,7 +68,7 @@ class StepBuilder {
   StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes, int replicas,
               StepGraph memory);
   /// Builds the graph, of all replicas. May be called only once.
-  StepGraph build();
+  StepGraph build(AlikeReplicas alike);
   /// The seconds that no step can be shorter than, for what these replicas do by themselves. May be called in
   /// place of build().
   double least_seconds();
@@ -75,18 +76,22 @@ class StepBuilder {
  private:
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
+  static constexpr int kNone = -1;
   using Worker = StepWorker;
   /// Workers that reduce something together, how, and the ends of the transfers that this takes.
   struct Members {
     std::vector<Worker*> owners;
+    std::vector<Worker*> acting;  ///< of the owners, those that are in the graph
     AllReduce all_reduce;
     std::vector<TransferEnd> ends;
+    double latency = 0;     ///< the longest of the transfers'
+    int transfers = kNone;  ///< of the first transfer, among those that may be alike
   };
   /// Which parameters are reduced or gathered: those of the experts that replicas divide, or the others.
   enum class Share { kOthers, kExperts };
   /// The exchange of updated parameters among the owners of a range of layers (sharded optimizer).
   struct Gather {
-    Members members;
+    const Members* members = nullptr;
     int first_layer = 0, last_layer = 0;
     Share share = Share::kOthers;
   };
@@ -103,6 +108,10 @@ class StepBuilder {
   using ExchangeTurns = std::map<std::pair<int, int>, std::vector<ExchangeTurn>>;
 
   FluidEngine& engine() { return graph_.engine; }
+  /// Whether a worker is in the graph, and not another one that is alike.
+  bool acts(const Worker& worker) const {
+    return graph_.copies.empty() || graph_.copies[at(worker.replica)] > 0;
+  }
 
   Activity compute(const Worker& worker, double seconds) {
     return engine().add(seconds, 1.0,
@@ -118,12 +127,42 @@ class StepBuilder {
   TransferEnd end(const Worker& worker) const {
     return {worker.rank, worker.host, plan_.stage(worker.slot, worker.replica).tensor, worker.rank};
   }
-  TransferActivities add_flow(const Worker& from, const Worker& to, double bytes) {
-    return network_.add(end(from), end(to), bytes);
+  TransferEnd from_end(const SlotExchange::Crossing& crossing) {
+    return {crossing.from.front(), crossing.from_host, crossing.from_ranks, network_.senders(crossing.from)};
   }
+  TransferEnd to_end(const SlotExchange::Crossing& crossing) {
+    return {crossing.to.front(), crossing.to_host, crossing.to_ranks, network_.senders(crossing.to)};
+  }
+  /// The transfers from one slot of a pipeline to another.
+  class Way {
+   public:
+    Way(StepBuilder& builder, const Worker& from, const Worker& to);
+    TransferActivities add(double bytes) {
+      return parts_ ? network_.add(*parts_, bytes) : network_.add(route_, bytes);
+    }
+
+   private:
+    StepNetwork& network_;
+    StepNetwork::Route route_;
+    const std::vector<AlikePart>* parts_ = nullptr;  ///< of all that are alike
+  };
   double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
   double sending_seconds(const Worker& from, const Worker& to, double bytes) const;
 
+  void find_alike();
+  Colour colour_of(int replica) const;
+  /// The groups of replicas that exchange something in the middle of passes.
+  enum class GroupKind { kExperts, kContext };
+  /// A group by its number, and the slot.
+  using GroupSlot = std::tuple<GroupKind, int, int>;
+  void note_exchanges(GroupKind kind, int parts);
+  const SlotExchange& exchange_of(const Worker& worker, GroupKind kind) const {
+    return kind == GroupKind::kContext ? worker.costs.context.once : worker.costs.expert_exchange;
+  }
+  void note_transfer(const Worker& from, const Worker& to);
+  void note_borders(int replica);
+  void note_members();
+  void note_members(const std::vector<Worker*>& owners);
   void add_pipelines();
   void add_compute(Worker& worker);
   Activities append_pass(Worker& worker, const Operation& operation, const Append& append);
@@ -141,7 +180,7 @@ class StepBuilder {
   }
   Activities append_with_exchanges(Worker& worker, const Operation& operation, int from, int to,
                                    const Beside& beside, const Append& append);
-  ExchangeTurn add_exchange(const SlotExchange& one, double times, double waits);
+  ExchangeTurn add_exchange(const Worker& worker, GroupKind kind, int group, double times, double waits);
   void exchange_among_experts(Worker& worker, const Operation& operation);
   void exchange_rows(Worker& worker, const Operation& operation, const ContextRound& round, double beside);
   void pass_bar(const Worker& worker, const Operation& operation, int from, int to, double seconds,
@@ -156,9 +195,15 @@ class StepBuilder {
   Worker& owner(int replica, int layer);
   int cluster_number(int host);
   double head_parameters(const Worker& worker) const;
+  /// A range of layers, and who has it in each replica.
+  struct Range {
+    std::vector<Worker*> owners;
+    int first_layer = 0, last_layer = 0;
+  };
+  std::vector<Range> ranges();
   void add_reductions();
   void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer, Share share);
-  Members members_of(const std::vector<Worker*>& owners);
+  Members& members_of(const std::vector<Worker*>& owners);
   std::vector<std::vector<Worker*>> with_same_experts(const std::vector<Worker*>& owners) const;
   std::vector<TransferEnd> ends_of(const std::vector<Worker*>& owners, const AllReduce& all_reduce);
   Activity add_phases(const Members& members, double bytes, double rounds, Activity begin);
@@ -201,6 +246,10 @@ class StepBuilder {
   std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;
   StepNetwork network_{plan_, view_, graph_.engine};
+  std::map<std::vector<Worker*>, Members> members_;
+  AlikeTransfers alike_;                                      ///< where replicas stand for others
+  std::map<std::tuple<int, int, int>, int> noted_transfers_;  ///< in it, by replica and two slots
+  std::map<GroupSlot, int> noted_exchanges_;                  ///< in it, the first of each
 };
 
 }  // namespace tombolo::planner

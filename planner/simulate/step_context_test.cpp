@@ -98,6 +98,26 @@ TEST(StepContext, ARingHidesBehindAttentionButForTheGradientsLastWay) {
                                            2 / kRowFlops);
 }
 
+// The next block is on its way while attention to the one before is computed, and so is its latency.
+TEST(StepContext, ARingBetweenHostsShowsWhatOneInsideAHostDoes) {
+  for (const double rate : {1e5, 1e6, 1e9})
+    for (const double latency : {0.0, 1e-5, 1e-4, 1e-3, 1e-2}) {
+      auto cluster = row_hosts(2, 1);
+      for (auto& link : cluster.links) {
+        link.bytes_per_second = rate;
+        link.latency_seconds = latency;
+      }
+      const Plan plan = dividing({"a0", "a1"}, 2, ContextExchange::kRing);
+      const double core = plan.job.model.attention_core_flops() / 2 / kRowFlops;
+      LayerGroup group{1};
+      group.context = {2, 1 / rate, latency};
+      const ContextSeconds inside = context_seconds(plan.job, group, 1, core, 2 * core);
+      EXPECT_NEAR(waits(plan, cluster),
+                  plan.micro_batches() * plan.job.model.layers * (inside.forward + inside.backward), 1e-9)
+          << rate << " bytes per second, " << latency << " s; attention takes " << core << " s";
+    }
+}
+
 TEST(StepContext, IsNoneOfASlotsOwnSecondsBetweenHostsSoThatBoundsHold) {
   const auto cluster = row_hosts(2, 2);
   for (const ContextExchange exchange : {ContextExchange::kRing, ContextExchange::kAllToAll}) {

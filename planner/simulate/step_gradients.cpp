@@ -18,23 +18,29 @@ StepWorker& StepBuilder::owner(int replica, int layer) {
   return workers[static_cast<std::size_t>(found - stages.begin()) % workers.size()];
 }
 
-/// Adds the reductions of ranges of layers that have the same owners in every replica. The last range comes
-/// first, because the backward pass completes it first.
-void StepBuilder::add_reductions() {
-  if (plan_.data_size() < 2) return;
-  int last = model_.layers - 1;
+/// The ranges of layers that have the same owners in every replica, the last one first, because the backward
+/// pass completes it first.
+auto StepBuilder::ranges() -> std::vector<Range> {
+  std::vector<Range> found;
+  int last = plan_.data_size() < 2 ? -1 : model_.layers - 1;
   while (last >= 0) {
-    std::vector<Worker*> owners;
-    int first = 0;
+    Range& range = found.emplace_back();
+    range.last_layer = last;
     for (int replica = 0; replica < plan_.data_size(); ++replica) {
-      owners.push_back(&owner(replica, last));
+      range.owners.push_back(&owner(replica, last));
       for (const Stage& stage : plan_.stages(replica))
-        if (stage.first_layer <= last) first = std::max(first, stage.first_layer);
+        if (stage.first_layer <= last) range.first_layer = std::max(range.first_layer, stage.first_layer);
     }
-    add_reduction(owners, first, last, Share::kOthers);
-    for (const std::vector<Worker*>& some : with_same_experts(owners))
-      add_reduction(some, first, last, Share::kExperts);
-    last = first - 1;
+    last = range.first_layer - 1;
+  }
+  return found;
+}
+
+void StepBuilder::add_reductions() {
+  for (const Range& range : ranges()) {
+    add_reduction(range.owners, range.first_layer, range.last_layer, Share::kOthers);
+    for (const std::vector<Worker*>& some : with_same_experts(range.owners))
+      add_reduction(some, range.first_layer, range.last_layer, Share::kExperts);
   }
 }
 
@@ -42,20 +48,20 @@ void StepBuilder::add_reductions() {
 /// sharded optimizer it is only a reduce-scatter, which is half of that.
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer,
                                 Share share) {
-  Members members = members_of(owners);
+  const Members& members = members_of(owners);
   const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
   double bytes = 0, parameters = 0;
   bool reduced_any = false;
   const auto reduce = [&](int layer) {
     const Activity begin = engine().add_delay(0);
-    for (const Worker* worker : owners)
+    for (const Worker* worker : members.acting)
       engine().order(plan_.job.overlap_gradients ? layer_ready_[at(worker->replica)][at(layer)]
                                                  : worker->reduced.front(),
                      begin);
     if (previous != FluidEngine::kNone) engine().order(previous, begin);
     previous = add_phases(members, part * bytes, part * members.all_reduce.rounds, begin);
-    for (Worker* worker : owners) {
+    for (Worker* worker : members.acting) {
       worker->reduced.push_back(previous);
       // The last stage's copy of the embedding is in its first bucket, and the first stage's in its last.
       if (share == Share::kExperts) continue;
@@ -83,14 +89,21 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     }
     if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
   }
-  if (plan_.job.sharded()) gathers_.push_back({std::move(members), first_layer, last_layer, share});
+  if (plan_.job.sharded()) gathers_.push_back({&members, first_layer, last_layer, share});
 }
 
-auto StepBuilder::members_of(const std::vector<Worker*>& owners) -> Members {
+auto StepBuilder::members_of(const std::vector<Worker*>& owners) -> Members& {
+  const auto [entry, added] = members_.try_emplace(owners);
+  Members& members = entry->second;
+  if (!added) return members;
   std::vector<MemberLocation> locations;
   for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
-  Members members{owners, all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics), {}};
+  members.owners = members.acting = owners;
+  members.all_reduce = all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics);
   members.ends = ends_of(owners, members.all_reduce);
+  for (const Transfer& transfer : members.all_reduce.transfers)
+    members.latency =
+        std::max(members.latency, latency(*owners[at(transfer.from)], *owners[at(transfer.to)]));
   return members;
 }
 
@@ -130,22 +143,25 @@ std::vector<TransferEnd> StepBuilder::ends_of(const std::vector<Worker*>& owners
 /// after the other. Returns its end.
 FluidEngine::Activity StepBuilder::add_phases(const Members& members, double bytes, double rounds,
                                               Activity begin) {
-  double slowest = 0;
+  const bool alike = !graph_.copies.empty();
   std::vector<Activity> flows;
+  int noted = members.transfers;
   for (const Transfer& transfer : members.all_reduce.transfers) {
-    const Worker &from = *members.owners[at(transfer.from)], &to = *members.owners[at(transfer.to)];
-    const TransferActivities flow = network_.add(members.ends[at(transfer.from)],
-                                                 members.ends[at(transfer.to)], bytes * transfer.fraction);
+    const int number = noted++;
+    if (alike && !alike_.is_first(number)) continue;
+    const double part = bytes * transfer.fraction;
+    const TransferActivities flow =
+        alike ? network_.add(alike_.parts(number), part)
+              : network_.add(members.ends[at(transfer.from)], members.ends[at(transfer.to)], part);
     flows.push_back(flow.last);
     engine().order(begin, flow.first);
-    if (const Activity sending = add_sending(from, to, bytes * transfer.fraction, begin);
-        sending != FluidEngine::kNone)
+    const Worker &from = *members.owners[at(transfer.from)], &to = *members.owners[at(transfer.to)];
+    if (const Activity sending = add_sending(from, to, part, begin); sending != FluidEngine::kNone)
       flows.push_back(sending);
-    slowest = std::max(slowest, latency(from, to));
   }
-  const Activity end = engine().add_delay(rounds * slowest);
+  const Activity end = engine().add_delay(rounds * members.latency);
   for (const Activity flow : flows) engine().order(flow, end);
-  for (const Worker* worker : members.owners) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
+  for (const Worker* worker : members.acting) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
   return end;
 }
 
@@ -166,7 +182,7 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
   const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes() /
                        (exchanges_in_passes() ? plan_.data_size() : 1);
   for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
-    const TransferActivities flow = add_flow(*from, *to, bytes);
+    const TransferActivities flow = Way(*this, *from, *to).add(bytes);
     const Activity arrival = engine().add_delay(latency(*from, *to));
     engine().order(from->embedding_ready, flow.first);
     engine().order(flow.last, arrival);
@@ -181,16 +197,16 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
 
 /// What each rank gathers of these layers, as the all-reduce that sends twice as much.
 double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int last_layer) const {
-  return 0.5 * parameters_between(*gather.members.owners.front(), first_layer, last_layer, gather.share) *
+  return 0.5 * parameters_between(*gather.members->owners.front(), first_layer, last_layer, gather.share) *
          model_.bytes_per_value;
 }
 
 /// Adds a gather of parameters that were updated at the end of the step before. The first layer's must be
 /// there before the first micro-batch comes, the others' before it leaves.
 void StepBuilder::add_gather_beside_forward(const Gather& gather) {
-  const double rounds = 0.5 * gather.members.all_reduce.rounds;
+  const double rounds = 0.5 * gather.members->all_reduce.rounds;
   const auto for_each_chunk = [&](auto act) {
-    for (Worker* worker : gather.members.owners)
+    for (Worker* worker : gather.members->acting)
       for (std::size_t chunk = 0; chunk < worker->chunks.size(); ++chunk) {
         const Stage& stage = stage_of(*worker, static_cast<int>(chunk));
         if (gather.last_layer >= stage.first_layer && gather.first_layer < stage.first_layer + stage.layers)
@@ -198,11 +214,11 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
       }
   };
   const Activity first =
-      add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
+      add_phases(*gather.members, gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
                  engine().add_delay(0));
   Activity all = first;
   if (gather.last_layer > gather.first_layer)
-    all = add_phases(gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
+    all = add_phases(*gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
                      rounds, first);
   for_each_chunk([&](Worker::Chunk& chunk, const Stage& stage) {
     if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward_first.front());
@@ -236,6 +252,7 @@ void StepBuilder::add_optimizer() {
   std::map<const Worker*, Activity> updated;
   for (auto& pipeline : workers_) {
     for (Worker& worker : pipeline) {
+      if (!acts(worker)) continue;
       for (const Activity reduced : worker.reduced) engine().order(reduced, norm);
       updated[&worker] = norm;
       if (worker.costs.optimizer <= 0) continue;
@@ -251,9 +268,9 @@ void StepBuilder::add_optimizer() {
       continue;
     }
     const Activity begin = engine().add_delay(0);
-    for (const Worker* worker : gather.members.owners) engine().order(updated[worker], begin);
-    add_phases(gather.members, gathered_bytes(gather, gather.first_layer, gather.last_layer),
-               0.5 * gather.members.all_reduce.rounds, begin);
+    for (const Worker* worker : gather.members->acting) engine().order(updated[worker], begin);
+    add_phases(*gather.members, gathered_bytes(gather, gather.first_layer, gather.last_layer),
+               0.5 * gather.members->all_reduce.rounds, begin);
   }
 }
 

@@ -75,7 +75,8 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
   }
 }
 
-StepGraph StepBuilder::build() {
+StepGraph StepBuilder::build(AlikeReplicas alike) {
+  if (alike == AlikeReplicas::kOnce) find_alike();
   add_pipelines();
   if (exchanges_in_passes())
     add_sharded_exchanges();
@@ -83,9 +84,10 @@ StepGraph StepBuilder::build() {
     add_reductions();
   if (model_.tied_embeddings)
     for (auto& pipeline : workers_)
-      if (pipeline.size() > 1) add_tied_embedding(pipeline.front(), pipeline.back());
+      if (pipeline.size() > 1 && acts(pipeline.front()))
+        add_tied_embedding(pipeline.front(), pipeline.back());
   add_optimizer();
-  graph_.flows = network_.flows();
+  if (graph_.copies.empty()) graph_.flows = network_.flows();
   return std::move(graph_);
 }
 
@@ -93,6 +95,7 @@ StepGraph StepBuilder::build() {
 void StepBuilder::add_pipelines() {
   std::size_t passes = 0, transfers = 0;
   for (std::size_t replica = 0; replica < workers_.size(); ++replica) {
+    if (!acts(workers_[replica].front())) continue;
     const Pipeline& pipeline = plan_.pipelines[replica];
     const std::size_t count = 2 * at(pipeline.micro_batches());
     passes += count * pipeline.stages.size();
@@ -102,9 +105,12 @@ void StepBuilder::add_pipelines() {
   // What is left over is for what replicas exchange; memory that is not used costs nothing.
   engine().reserve(3 * (passes + 2 * transfers) / 2, 3 * (passes + 4 * transfers) / 2);
   for (auto& pipeline : workers_)
-    for (Worker& worker : pipeline) add_compute(worker);
+    for (Worker& worker : pipeline)
+      if (acts(worker)) add_compute(worker);
   for (int replica = 0; at(replica) < workers_.size(); ++replica)
-    for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
+    for (int stage = 0; acts(workers_[at(replica)].front()) && at(stage) + 1 < plan_.stages(replica).size();
+         ++stage)
+      add_border(replica, stage);
 }
 
 double StepBuilder::least_seconds() {
@@ -113,12 +119,13 @@ double StepBuilder::least_seconds() {
   return engine().least_finish();
 }
 
-StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes,
-                     StepGraph memory) {
+StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes, StepGraph memory,
+                     AlikeReplicas alike) {
   memory.engine.clear();
   memory.bars.clear();
   memory.flows.clear();
-  return StepBuilder(plan, view, bucket_bytes, plan.data_size(), std::move(memory)).build();
+  memory.copies.clear();
+  return StepBuilder(plan, view, bucket_bytes, plan.data_size(), std::move(memory)).build(alike);
 }
 
 double least_step_seconds(const Plan& plan, const ClusterView& view) {

@@ -29,6 +29,14 @@ struct StepGraph {
   FluidEngine engine;
   std::vector<Bar> bars;
   std::vector<Flow> flows;
+  /// How many replicas each stands for, 0 where another stands for it; empty where all are in the graph.
+  std::vector<int> copies;
+};
+
+/// How often replicas that cannot but do all at the same times (alike.h) are in a graph.
+enum class AlikeReplicas {
+  kEach,
+  kOnce,  ///< one of them, whose transfers count for all; there are no flows then
 };
 
 /// Builds the graph; running the engine simulates the step. Gradients are reduced in buckets of at least
@@ -40,7 +48,7 @@ struct StepGraph {
 ///
 /// The graph is built in the memory of another, which is forgotten.
 StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes,
-                     StepGraph memory = {});
+                     StepGraph memory = {}, AlikeReplicas alike = AlikeReplicas::kEach);
 
 /// A lower bound of the seconds of that step, from the graph of one replica alone: its longest chain of
 /// passes and transfers, as if nothing else used their links, with the norm and the optimizer. What replicas

@@ -59,20 +59,29 @@ auto StepBuilder::append_with_exchanges(Worker& worker, const Operation& operati
   return {first, last};
 }
 
-/// Adds an exchange that sends so many times what `one` does, and waits so often, in activities of its own.
-auto StepBuilder::add_exchange(const SlotExchange& one, double times, double waits) -> ExchangeTurn {
-  const ExchangeTurn added{engine().add_delay(0), engine().add_delay(waits * one.wait_seconds)};
-  const Activity inside = engine().add_delay(times * one.inside_seconds);
+/// Adds an exchange of a worker's group that sends so many times what it does once, and waits so often, in
+/// activities of its own.
+auto StepBuilder::add_exchange(const Worker& worker, GroupKind kind, int group, double times, double waits)
+    -> ExchangeTurn {
+  const SlotExchange& one = exchange_of(worker, kind);
+  // What a worker computes meanwhile hides the wait, too.
+  const ExchangeTurn added{engine().add_delay(0), engine().add_delay(0)};
+  const Activity inside = engine().add_delay(times * one.inside_seconds),
+                 arrival = engine().add_delay(waits * one.wait_seconds);
   engine().order(added.begin, inside);
-  engine().order(inside, added.end);
-  for (const SlotExchange::Crossing& crossing : one.crossings) {
-    const TransferEnd from{crossing.from.front(), crossing.from_host, crossing.from_ranks,
-                           network_.senders(crossing.from)};
-    const TransferEnd to{crossing.to.front(), crossing.to_host, crossing.to_ranks,
-                         network_.senders(crossing.to)};
-    const TransferActivities flow = network_.add(from, to, times * crossing.bytes);
+  engine().order(inside, arrival);
+  engine().order(arrival, added.end);
+  const int noted = graph_.copies.empty() ? kNone : noted_exchanges_.at({kind, group, worker.slot});
+  for (std::size_t i = 0; i < one.crossings.size(); ++i) {
+    const SlotExchange::Crossing& crossing = one.crossings[i];
+    const int number = noted + static_cast<int>(i);
+    if (noted != kNone && !alike_.is_first(number)) continue;
+    const double bytes = times * crossing.bytes;
+    const TransferActivities flow = noted != kNone
+                                        ? network_.add(alike_.parts(number), bytes)
+                                        : network_.add(from_end(crossing), to_end(crossing), bytes);
     engine().order(added.begin, flow.first);
-    engine().order(flow.last, added.end);
+    engine().order(flow.last, arrival);
   }
   return added;
 }
@@ -80,11 +89,12 @@ auto StepBuilder::add_exchange(const SlotExchange& one, double times, double wai
 /// Has a worker take part in the next exchange of its group, which begins when all have come to it. All
 /// members are alike and so come to as many, in the same order.
 void StepBuilder::exchange_among_experts(Worker& worker, const Operation& operation) {
-  auto& exchanges = expert_groups_[{worker.replica / plan_.job.expert_parts(), worker.slot}];
+  const int group = worker.replica / plan_.job.expert_parts();
+  auto& exchanges = expert_groups_[{group, worker.slot}];
   const std::size_t number = worker.exchanges++;
   if (number == exchanges.size()) {
     const int count = expert_exchanges(plan_.job.recompute, operation.kind == Operation::Kind::kForward);
-    exchanges.push_back(add_exchange(worker.costs.expert_exchange, count, count));
+    exchanges.push_back(add_exchange(worker, GroupKind::kExperts, group, count, count));
   }
   const ExchangeTurn& shared = exchanges[number];
   engine().order(worker.last, shared.begin);
@@ -96,10 +106,11 @@ void StepBuilder::exchange_among_experts(Worker& worker, const Operation& operat
 /// `beside` seconds meanwhile.
 void StepBuilder::exchange_rows(Worker& worker, const Operation& operation, const ContextRound& round,
                                 double beside) {
-  auto& exchanges = context_groups_[{worker.replica / plan_.job.context_parallel, worker.slot}];
+  const int group = worker.replica / plan_.job.context_parallel;
+  auto& exchanges = context_groups_[{group, worker.slot}];
   const std::size_t number = worker.rounds++;
   if (number == exchanges.size())
-    exchanges.push_back(add_exchange(worker.costs.context.once, round.times, round.waits));
+    exchanges.push_back(add_exchange(worker, GroupKind::kContext, group, round.times, round.waits));
   const ExchangeTurn& shared = exchanges[number];
   engine().order(worker.last, shared.begin);
   Activity waits = shared.begin;

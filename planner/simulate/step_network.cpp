@@ -1,6 +1,7 @@
 #include "planner/simulate/step_network.h"
 
 #include <algorithm>
+#include <array>
 
 #include "planner/model/index.h"
 #include "planner/plan/rails.h"
@@ -39,15 +40,18 @@ TransferActivities StepNetwork::add(const TransferEnd& from, const TransferEnd& 
   return add(route, bytes);
 }
 
+void StepNetwork::find(Route& route) {
+  if (route.known_) return;
+  const Path& path = view_.path(route.from_.host, route.to_.host);
+  if (path.inside_host)
+    route.inside_ = inside(route.from_, route.to_);
+  else
+    route.between_ = &between(route.from_, route.to_, path);
+  route.known_ = true;
+}
+
 TransferActivities StepNetwork::add(Route& route, double bytes) {
-  if (!route.known_) {
-    const Path& path = view_.path(route.from_.host, route.to_.host);
-    if (path.inside_host)
-      route.inside_ = inside(route.from_, route.to_);
-    else
-      route.between_ = &between(route.from_, route.to_, path);
-    route.known_ = true;
-  }
+  find(route);
   if (route.between_ == nullptr) {
     const Inside& link = route.inside_;
     const Activity sent = link.bytes_per_second > 0
@@ -66,6 +70,30 @@ TransferActivities StepNetwork::add(Route& route, double bytes) {
     engine_.order(flow, all.last);
   }
   return all;
+}
+
+TransferActivities StepNetwork::add(const std::vector<AlikePart>& parts, double bytes) {
+  TransferActivities all;
+  if (parts.size() != 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
+  if (parts.empty()) engine_.order(all.first, all.last);
+  for (const AlikePart& part : parts) {
+    const Activity flow = engine_.add_alike(bytes * part.share, part.limit, part.uses);
+    if (parts.size() == 1) return {flow, flow};
+    engine_.order(all.first, flow);
+    engine_.order(flow, all.last);
+  }
+  return all;
+}
+
+void StepNetwork::add_parts(const TransferEnd& from, const TransferEnd& to, AlikeTransfers& alike) {
+  Route route(from, to);
+  find(route);
+  if (route.between_ != nullptr) {
+    for (const Lane& lane : route.between_->lanes)
+      alike.add_part(lane.share, lane.bytes_per_second, lane.resources);
+  } else if (const Inside& link = route.inside_; link.bytes_per_second > 0) {
+    alike.add_part(1, link.bytes_per_second, std::array{link.out, link.in});
+  }
 }
 
 StepNetwork::Between& StepNetwork::between(const TransferEnd& from, const TransferEnd& to, const Path& path) {

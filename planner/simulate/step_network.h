@@ -10,6 +10,7 @@
 
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/plan.h"
+#include "planner/simulate/alike.h"
 #include "planner/simulate/fluid.h"
 
 namespace tombolo::planner {
@@ -47,6 +48,10 @@ class StepNetwork {
   /// Adds a transfer without its latency; returns the activities of its bytes.
   TransferActivities add(Route& route, double bytes);
   TransferActivities add(const TransferEnd& from, const TransferEnd& to, double bytes);
+  /// Adds a transfer for all that are alike; the flows of bytes do not count it.
+  TransferActivities add(const std::vector<AlikePart>& parts, double bytes);
+  /// Adds the parts of a transfer between two ends to what may be alike.
+  void add_parts(const TransferEnd& from, const TransferEnd& to, AlikeTransfers& alike);
   /// A number for slots of one host, by their first ranks in ascending order, that send through all of their
   /// NICs together.
   int senders(const std::vector<int>& ranks);
@@ -96,6 +101,7 @@ class StepNetwork {
     std::map<int, std::vector<std::size_t>> of_slot;  ///< indices of cells, by the slot's first rank
   };
 
+  void find(Route& route);
   Inside inside(const TransferEnd& from, const TransferEnd& to);
   Between& between(const TransferEnd& from, const TransferEnd& to, const Path& path);
   std::vector<Nics> cells_of(int host, int senders, const Nics& nics);

@@ -211,13 +211,13 @@ void StepBuilder::add_border(int replica, int stage) {
   const Worker::Chunk &source = before.chunks[at(stage / slots)],
                       &target = after.chunks[at((stage + 1) / slots)];
   const double bytes = sent_at_border(plan_, replica, stage);
-  StepNetwork::Route forth{end(before), end(after)}, back{end(after), end(before)};
+  Way forth(*this, before, after), back(*this, after, before);
   const double arrives_forth = latency(before, after) + gather_seconds(after, bytes),
                arrives_back = latency(after, before) + gather_seconds(before, bytes);
   const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
                         Activity& previous) -> TransferActivities {
     const bool forward = &from == &before;
-    const TransferActivities flow = network_.add(forward ? forth : back, bytes);
+    const TransferActivities flow = (forward ? forth : back).add(bytes);
     const Activity arrival = engine().add_delay(forward ? arrives_forth : arrives_back);
     engine().order(produced, flow.first);
     if (previous != FluidEngine::kNone) engine().order(previous, flow.first);

@@ -55,7 +55,7 @@ void StepBuilder::add_sharded_exchanges(const Members& members, Share share) {
   if (exchange_.gather == ParameterGather::kEachStep)
     for (int chunk = 0; chunk < plan_.job.chunks; ++chunk) {
       const Stage& stage = stage_of(*members.owners.front(), chunk);
-      gathers_.push_back({members, stage.first_layer, stage.first_layer + stage.layers - 1, share});
+      gathers_.push_back({&members, stage.first_layer, stage.first_layer + stage.layers - 1, share});
     }
 }
 
@@ -76,7 +76,7 @@ double StepBuilder::parameters_between(const Worker& worker, int first_layer, in
 FluidEngine::Activity StepBuilder::after_all(const Members& members, std::size_t pass,
                                              Activity ShardedPass::*part) {
   const Activity all = engine().add_delay(0);
-  for (const Worker* worker : members.owners)
+  for (const Worker* worker : members.acting)
     if (const Activity one = worker->passes[pass].*part; one != FluidEngine::kNone) engine().order(one, all);
   return all;
 }
@@ -108,11 +108,11 @@ void StepBuilder::add_gathers_in_passes(const Members& members, Share share) {
     Activity begin = i > 0 ? after_all(members, i - 1, &ShardedPass::before_closing) : engine().add_delay(0);
     if (gathered != FluidEngine::kNone) engine().order(gathered, begin);
     gathered = kept ? begin : gather(opening, opening, begin);
-    for (const Worker* worker : members.owners) engine().order(gathered, worker->passes[i].begin);
+    for (const Worker* worker : members.acting) engine().order(gathered, worker->passes[i].begin);
     if (stage.layers == 1) continue;
     begin = after_all(members, i, &ShardedPass::begin);
     gathered = forward ? gather(first + 1, last, begin) : gather(first, last - 1, begin);
-    for (const Worker* worker : members.owners) engine().order(gathered, worker->passes[i].closing);
+    for (const Worker* worker : members.acting) engine().order(gathered, worker->passes[i].closing);
   }
 }
 
@@ -134,14 +134,14 @@ void StepBuilder::add_scatters_in_passes(const Members& members, Share share) {
   for (std::size_t i = 0; i < one.passes.size(); ++i) {
     const Operation& operation = one.passes[i].operation;
     if (pending != FluidEngine::kNone)
-      for (const Worker* worker : members.owners) engine().order(pending, worker->passes[i].begin);
+      for (const Worker* worker : members.acting) engine().order(pending, worker->passes[i].begin);
     pending = FluidEngine::kNone;
     if (operation.kind == Operation::Kind::kForward || operation.kind == Operation::Kind::kBackwardInput)
       continue;
     const Stage& stage = stage_of(one, operation.chunk);
     const int first = stage.first_layer, last = first + stage.layers - 1;
     if (reduced != FluidEngine::kNone)
-      for (const Worker* worker : members.owners) engine().order(reduced, worker->passes[i].closing);
+      for (const Worker* worker : members.acting) engine().order(reduced, worker->passes[i].closing);
     if (!plan_.job.overlap_gradients) {
       reduce(first, last, after_all(members, i, &ShardedPass::closing));
       pending = reduced;
@@ -153,7 +153,7 @@ void StepBuilder::add_scatters_in_passes(const Members& members, Share share) {
     }
     reduce(first, first, after_all(members, i, &ShardedPass::closing));
   }
-  for (Worker* worker : members.owners) {
+  for (Worker* worker : members.acting) {
     worker->reduced.push_back(reduced);
     if (share == Share::kOthers) worker->embedding_ready = reduced;
   }
