@@ -226,6 +226,26 @@ TEST(HostCollective, NoticesThatARankHasMadeACallMoreThoughTheNextOneLooksTheSam
   EXPECT_FALSE(second.finished());
 }
 
+// Each look at another rank's announcement brings a line from another processor.
+TEST(HostCollective, LooksAtNoAnnouncementsOfARankThatKeepsUpUntilItHasUsedItsSlots) {
+  const auto groups = make_groups(2);
+  HostCollective root(*groups[0]), other(*groups[1]);
+  std::byte in[8] = {}, out[8] = {};
+  const auto finishes = [&](HostCollective& rank) {
+    rank.start(
+        {Collective::kBroadcast, {sizeof in, 1, false, 0}, DataType::kInt8, ReduceOp::kSum, in, out, {}});
+    rank.progress();
+    return rank.finished();
+  };
+  for (std::size_t call = 1; call < kSlots; ++call) {
+    ASSERT_TRUE(finishes(root) && finishes(other));
+  }
+  ASSERT_TRUE(finishes(root)) << "it looks whether the other has read what was in the slot";
+  for (Announcement& one : groups[1]->own().announcements) one.round = 0;  // who looks again sees nothing
+  for (std::size_t call = 0; call < kSlots - 2; ++call) EXPECT_TRUE(finishes(root)) << call;
+  EXPECT_FALSE(finishes(root));
+}
+
 /// Three ranks that make one call, and who owes whom something after some turns.
 struct Owing {
   explicit Owing(Collective collective, int root = 0) {
