@@ -70,7 +70,7 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
   const int ranks = group.size(), own = group.index();
   const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(own);
   std::uint64_t reads = 0;
-  for (std::size_t call = 0; call < 40; ++call) {
+  for (std::size_t call = 0; call < 24; ++call) {
     const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
                            Collective::kAllReduce};
     const Collective kind = kinds[random() % kinds.size()];
