@@ -44,10 +44,12 @@ bool BufferReader::suits(Collective collective, std::size_t bytes, int ranks) no
 }
 
 /// The kernel reads each line of the destination before it overwrites it. With two ranks on two processors
-/// (AMD EPYC, family 25, model 17) slots took 0.7 to 0.9 of the time for 16 and 64 MiB; with four 0.8 to
-/// 1.2, and with eight 1.6.
-bool BufferReader::is_slower_than_streams(int ranks) noexcept {
-  return ranks == 2;
+/// (AMD EPYC, family 25, model 17, 32 MiB) slots took 0.7 to 0.9 of the time for 16 and 64 MiB; with four 0.9
+/// to 1.2 for all-to-alls of 16 MiB, 0.8 for 64; and with eight 1.6, where all wait for each other in every
+/// round.
+bool BufferReader::is_slower_than_streams(int ranks, std::size_t times) noexcept {
+  constexpr std::size_t kTimesOfFour = 4;
+  return ranks == 2 || (ranks <= 4 && times >= kTimesOfFour);
 }
 
 void BufferReader::announce(std::byte* announcement) const noexcept {

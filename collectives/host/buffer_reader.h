@@ -26,8 +26,9 @@ class BufferReader {
   /// rank.
   static bool suits(Collective collective, std::size_t bytes, int ranks) noexcept;
 
-  /// Whether those of a call that fills the caches would come sooner through slots, past the caches.
-  static bool is_slower_than_streams(int ranks) noexcept;
+  /// Whether those of a call that writes so many times what the caches hold, at least once, would come sooner
+  /// through slots, past the caches.
+  static bool is_slower_than_streams(int ranks, std::size_t times) noexcept;
 
   /// This rank tells the others where its input lies, or its output, in which an all-reduce has its sums.
   void announce(std::byte* announcement) const noexcept;

@@ -51,6 +51,13 @@ TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
   EXPECT_FALSE(BufferReader::suits(Collective::kReduceScatter, kLarge, 2));
 }
 
+TEST(BufferReader, IsSlowerThanStreamsOfFewRanksThatCopyMuch) {
+  EXPECT_TRUE(BufferReader::is_slower_than_streams(2, 1));
+  EXPECT_FALSE(BufferReader::is_slower_than_streams(4, 2));
+  EXPECT_TRUE(BufferReader::is_slower_than_streams(4, 8));
+  EXPECT_FALSE(BufferReader::is_slower_than_streams(8, 8));
+}
+
 // --- ranks that are processes
 
 /// What the processes of a test see of each other before they are a group.

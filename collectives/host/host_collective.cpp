@@ -27,16 +27,21 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-/// What a call that only copies writes into the outputs of all ranks together; 0 of others.
+/// Gathers of more ranks stay in the caches: with eight ranks on two processors (AMD EPYC, family 25, model
+/// 17) one of 128 MiB took 2.3 times as long past them; with two and four one took 0.6 to 0.8 of the time.
+constexpr std::size_t kMostToGather = 4;
+
+/// What a call that can go past the caches writes into the outputs of all ranks together; 0 of others.
 std::size_t bytes_copied(Collective collective, std::size_t bytes, std::size_t ranks) noexcept {
   switch (collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
       return ranks * ranks * bytes;
     case Collective::kBroadcast:
-    case Collective::kGather:
     case Collective::kScatter:
       return ranks * bytes;
+    case Collective::kGather:
+      return ranks <= kMostToGather ? ranks * bytes : 0;
     default:
       return 0;
   }
@@ -89,8 +94,9 @@ void HostCollective::start(const HostCall& call) noexcept {
   in_parts_ = false;
   const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
   streams_ = copied > 0 && group_.caches() > 0 && copied >= group_.caches();
-  const bool from_buffers = BufferReader::suits(call.collective, bytes, group_.size()) &&
-                            !(streams_ && BufferReader::is_slower_than_streams(group_.size()));
+  const bool from_buffers =
+      BufferReader::suits(call.collective, bytes, group_.size()) &&
+      !(streams_ && BufferReader::is_slower_than_streams(group_.size(), copied / group_.caches()));
   way_ = !only_slots_ && group_.reads_buffers() && from_buffers ? Way::kFromBuffers : Way::kThroughSlots;
   summing_ = 0;
   if (way_ == Way::kFromBuffers) reader_.start(call);
