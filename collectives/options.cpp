@@ -93,7 +93,7 @@ Options Options::settings_from_environment() {
   options.compression = compression_from_name(kCompressionParameter.choice(), kCompressionParameter.name);
   options.tuning_file = kTuningParameter.text();
   options.tuning.segment_bytes = kSegmentParameter.size();
-  options.tuning.host_bytes = kHostLimitParameter.size();
+  if (kHostLimitParameter.is_set()) options.host_limit = kHostLimitParameter.size();
   if (options.tuning.segment_bytes == 0) {
     fail(Cause::kInvalidUsage, "{}=0: a piece has at least one byte", kSegmentParameter.name);
   }

@@ -58,7 +58,9 @@ struct Options {
   Duration stuck_after{};
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
-  Tuning tuning;
+  Tuning tuning;                                 ///< its host_bytes are set by the communicator
+  /// Tuning::host_bytes; by the number of processors where nothing is given. (TOMBOLO_HOST_LIMIT)
+  std::optional<std::size_t> host_limit;
   std::string tuning_file;  ///< of a TuningTable, read on rank 0; empty: none (TOMBOLO_TUNING)
   /// What is in it, where a communicator has read it, of which this one is a part.
   std::shared_ptr<const TuningTable> tuning_table;

@@ -74,10 +74,10 @@ const Parameter kAddressParameter{
 const Parameter kSegmentParameter{"TOMBOLO_SEGMENT", ParameterType::kSize, "512K",
                                   "Bytes per pipelined piece of a large collective; the same on every rank."};
 const Parameter kHostLimitParameter{
-    "TOMBOLO_HOST_LIMIT", ParameterType::kSize, "4M",
+    "TOMBOLO_HOST_LIMIT", ParameterType::kSize, "",
     "Largest reduction, in bytes of one rank, that goes through memory which all ranks see, where all "
-    "are on one host. Collectives that only copy go there whatever their size; 0 turns that off for all; the "
-    "same on every rank."};
+    "are on one host; unset: 4M, or 64M where ranks share processors. Collectives that only copy go there "
+    "whatever their size; 0 turns that off for all; the same on every rank."};
 
 const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on",
                                    "on: where no cluster file says which hosts are near each other, one "

@@ -359,6 +359,9 @@ class WatchedReads final : public transport::test::ForwardingKernel {
   }
 };
 
+/// Two ranks read each other's sums, whatever the caches of the machine hold, in 16 turns.
+constexpr std::size_t kReadBySums = std::size_t{64} << 20;
+
 // It moves in every turn until it is done, and nothing is waited for meanwhile.
 TEST(CommunicatorFailure, ALargeCopyInsideAHostIsAborted) {
   WatchedReads kernel;
@@ -366,12 +369,15 @@ TEST(CommunicatorFailure, ALargeCopyInsideAHostIsAborted) {
   const auto outcomes = run_ranks(
       "AA",
       [](Communicator& all) {
-        std::vector<std::byte> own(std::size_t{32} << 20), both(2 * own.size());
+        std::vector<std::byte> values(kReadBySums);
         all.barrier();
         if (all.rank() == 1) WatchedReads::before_read = [&] { all.abort("the user pressed a button"); };
-        all.all_gather(own.data(), both.data(), own.size(), DataType::kInt8);
+        all.all_reduce(values.data(), values.data(), values.size(), DataType::kInt8, ReduceOp::kSum);
       },
-      [](Options& options) { options.router.host.name = "host"; });
+      [](Options& options) {
+        options.router.host.name = "host";
+        options.host_limit = kReadBySums;
+      });
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.cause, Cause::kAborted);
     expect_words(outcome, {"the user pressed a button"});
@@ -386,7 +392,7 @@ TEST(CommunicatorFailure, NoDeadlinePassesWhileAnotherRankOfTheHostCopies) {
   test::expect_fine(run_ranks(
       "AA",
       [&](Communicator& all) {
-        std::vector<std::byte> own(std::size_t{32} << 20), both(2 * own.size());
+        std::vector<std::byte> values(kReadBySums);
         all.barrier();
         if (all.rank() == 1) {
           WatchedReads::before_read = [&] {
@@ -394,11 +400,12 @@ TEST(CommunicatorFailure, NoDeadlinePassesWhileAnotherRankOfTheHostCopies) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that the other one waits
           };
         }
-        all.all_gather(own.data(), both.data(), own.size(), DataType::kInt8);
+        all.all_reduce(values.data(), values.data(), values.size(), DataType::kInt8, ReduceOp::kSum);
         WatchedReads::before_read = nullptr;
       },
       [&](Options& options) {
         options.router.host.name = "host";
+        options.host_limit = kReadBySums;
         options.router.clock = &clock;
         options.deadline = std::chrono::seconds(10);
       }));

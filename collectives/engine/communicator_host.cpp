@@ -11,8 +11,8 @@ namespace {
 /// then it lets others run in between, who may be the ones that it waits for, and gives each of them some
 /// turns.
 constexpr int kLooks = 256, kYields = 200;
-/// So often a large call moves, by up to a MiB each time, before what else this rank has started does too.
-constexpr int kMovesAlone = 16;
+/// So often a large call moves, by up to 2 MiB each time, before what else this rank has started does too.
+constexpr int kMovesAlone = 8;
 
 void pause() noexcept {
 #if defined(__x86_64__)

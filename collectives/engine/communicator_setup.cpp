@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
           {"TOMBOLO_COMPRESSION", std::string(compression_name(options.compression))},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
           {"TOMBOLO_DISCOVER", options.discover ? "on" : "off"},
-          {"TOMBOLO_HOST_LIMIT", std::to_string(options.tuning.host_bytes)},
+          {"TOMBOLO_HOST_LIMIT", options.host_limit ? std::to_string(*options.host_limit) : "unset"},
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
 
@@ -221,9 +221,11 @@ void Communicator::State::set_up() {
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   // Where ranks share a processor, spinning keeps the very rank from running that is waited for. Each may be
   // bound to one of its own, as MPI's launchers do.
-  spin = options.spin                                  ? *options.spin
-         : compute::has_processor_for_each(neighbours) ? Duration(kSpin)
-                                                       : Duration::zero();
+  const bool share_processors = !compute::has_processor_for_each(neighbours);
+  spin = options.spin ? *options.spin : share_processors ? Duration::zero() : Duration(kSpin);
+  // The limit counts where all ranks are on one host, and so know the same processors.
+  options.tuning.host_bytes =
+      options.host_limit.value_or(share_processors ? kHostBytesOnSharedProcessors : Tuning().host_bytes);
 }
 
 void Communicator::State::arrange_ranks() {
@@ -374,7 +376,7 @@ transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline de
 }
 
 bool Communicator::State::may_use_host_memory() const {
-  return options.identity.size <= HostCollective::kMostRanks && options.tuning.host_bytes > 0 &&
+  return options.identity.size <= HostCollective::kMostRanks && options.host_limit != std::size_t{0} &&
          options.algorithm == kAutomatic && options.routing == Routing::kPerPeer &&
          transport::allowed(options.router.policy, transport::Carrier::kShm);
 }

@@ -209,6 +209,7 @@ TEST_F(TunedCommunicator, MayTakeTheHostsMemoryOrNot) {
       [change = tuned()](Options& options) {
         change(options);
         options.router.host.name = "host0";
+        options.host_limit = std::size_t{4} << 20;
       }));
 }
 

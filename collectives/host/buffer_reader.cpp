@@ -7,16 +7,21 @@ namespace tombolo::collectives {
 
 namespace {
 
-/// From here on a part of an all-gather or all-to-all is read straight: a system call that reads another
+/// From here on a part of an exchange between two ranks is read straight: a system call that reads another
 /// process's memory takes 1.5 us, and announcing twice some more. Of 16, 32, 64 and 128 KiB tried with two,
 /// four and eight ranks on two processors (Intel Xeon, family 6, model 207), slots took as long at 32 KiB and
 /// 1.2 to 1.6 times as long at 64 KiB.
 constexpr std::size_t kLeastOfExchange = std::size_t{64} << 10;
+/// The same among more ranks: with four and eight on two processors (AMD EPYC, family 25, model 17) slots
+/// took 0.4 to 0.9 of the time for parts of 64 to 256 KiB. From 512 KiB on they took as long with four, and
+/// 1.8 times as long with eight, who wait for each other in every round.
+constexpr std::size_t kLeastAmongMany = std::size_t{512} << 10;
 /// A broadcast waits for its root's copy into the slot, and only one of its two ranks reads: there reading
 /// straight was the faster way from 16 KiB on, on another processor (AMD EPYC, family 25, model 17) only
-/// above that (2.7 us through slots, 3.5 straight). From 1 MiB on, where both buffers no longer fit into a
-/// second-level cache, slots were, into which and out of which both ranks copy at the same time.
-constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10, kMostOfBroadcast = std::size_t{768} << 10;
+/// above that (2.7 us through slots, 3.5 straight). There it took 0.85 of the time for 1 MiB and 0.94 for 4
+/// MiB, but 1.7 times as long for 16 MiB, where slots were faster, into which and out of which both ranks
+/// copy at the same time.
+constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10, kMostOfBroadcast = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -26,7 +31,7 @@ constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10, kMostOfBroadcas
 bool BufferReader::suits(Collective collective, std::size_t bytes, int ranks) noexcept {
   switch (collective) {
     case Collective::kAllToAll:
-      return bytes >= kLeastOfExchange;
+      return bytes >= (ranks == 2 ? kLeastOfExchange : kLeastAmongMany);
     case Collective::kAllGather:
       return ranks == 2 && bytes >= kLeastOfExchange;
     case Collective::kAllReduce:  // of which each rank gets the sums of the other
@@ -36,6 +41,15 @@ bool BufferReader::suits(Collective collective, std::size_t bytes, int ranks) no
     default:
       return false;
   }
+}
+
+/// The kernel reads each line of the destination before it overwrites it. With two ranks on two processors
+/// (AMD EPYC, family 25, model 17, 32 MiB) slots took 0.7 to 0.9 of the time for 16 and 64 MiB; with four 0.9
+/// to 1.2 for all-to-alls of 16 MiB, 0.8 for 64; and with eight 1.6, where all wait for each other in every
+/// round.
+bool BufferReader::is_slower_than_streams(int ranks, std::size_t times) noexcept {
+  constexpr std::size_t kTimesOfFour = 4;
+  return ranks == 2 || (ranks <= 4 && times >= kTimesOfFour);
 }
 
 void BufferReader::announce(std::byte* announcement) const noexcept {

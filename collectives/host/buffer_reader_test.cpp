@@ -22,7 +22,7 @@
 namespace tombolo::collectives {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{300} << 10;
+constexpr std::size_t kLarge = std::size_t{1} << 20;
 
 using Bytes = std::vector<std::byte>;
 
@@ -44,9 +44,18 @@ TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
   EXPECT_FALSE(BufferReader::suits(Collective::kAllGather, kLarge, 3));
   EXPECT_FALSE(BufferReader::suits(Collective::kBroadcast, kLarge, 3));
   EXPECT_FALSE(BufferReader::suits(Collective::kAllToAll, 1000, 2));
+  EXPECT_TRUE(BufferReader::suits(Collective::kAllToAll, kLarge / 16, 2));
+  EXPECT_FALSE(BufferReader::suits(Collective::kAllToAll, kLarge / 4, 3));
   EXPECT_TRUE(BufferReader::suits(Collective::kAllReduce, kLarge, 2)) << "the sums of the other rank";
   EXPECT_FALSE(BufferReader::suits(Collective::kAllReduce, kLarge, 3));
   EXPECT_FALSE(BufferReader::suits(Collective::kReduceScatter, kLarge, 2));
+}
+
+TEST(BufferReader, IsSlowerThanStreamsOfFewRanksThatCopyMuch) {
+  EXPECT_TRUE(BufferReader::is_slower_than_streams(2, 1));
+  EXPECT_FALSE(BufferReader::is_slower_than_streams(4, 2));
+  EXPECT_TRUE(BufferReader::is_slower_than_streams(4, 8));
+  EXPECT_FALSE(BufferReader::is_slower_than_streams(8, 8));
 }
 
 // --- ranks that are processes
@@ -68,13 +77,13 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
   const int ranks = group.size(), own = group.index();
   const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(own);
   std::uint64_t reads = 0;
-  for (std::size_t call = 0; call < 40; ++call) {
+  for (std::size_t call = 0; call < 24; ++call) {
     const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
                            Collective::kAllReduce};
     const Collective kind = kinds[random() % kinds.size()];
-    // Around both thresholds, around a slot and around a turn.
+    // Around the thresholds, around a slot and around a turn.
     const std::array sizes{std::size_t{32} << 10, std::size_t{64} << 10, std::size_t{128} << 10,
-                           std::size_t{768} << 10, BufferReader::kTurn};
+                           std::size_t{512} << 10, BufferReader::kTurn};
     const std::size_t bytes = sizes[random() % sizes.size()] + random() % 5 - 2;
     const std::size_t offset = random() % 64;
     const bool in_place = random() % 2 == 0 && kind != Collective::kAllToAll;
@@ -351,6 +360,47 @@ TEST(BufferReader, SpreadsTheSumsOfAnAllReduceThroughSlotsWhereTheyCannotBeRead)
         EXPECT_EQ(kernel.reads > reads, call == 0) << "later calls do not try again";
       }
     }
+  }
+}
+
+// The kernel would bring into the caches what it overwrites.
+TEST(BufferReader, ReadsNothingOfTwoRanksWhoseOutputsFillTheCaches) {
+  constexpr std::size_t kCall = 1, kWritten = 4 * kLarge;
+  for (const std::size_t caches : {kWritten, kWritten + 1}) {
+    RefusingKernel kernel;
+    const transport::KernelInPlace in_force(kernel);
+    std::vector<std::unique_ptr<HostGroup>> groups;
+    std::vector<HostCard> cards;
+    for (const std::size_t own : {caches, std::size_t{1}}) {  // the first rank's counts
+      groups.push_back(HostGroup::create(Reach::kBuffers, own));
+      cards.push_back(groups.back()->card());
+    }
+    std::vector<HostCollective> all;
+    for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
+    for (const auto& group : groups) {
+      ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
+      all.emplace_back(*group);
+    }
+    std::vector<Bytes> inputs(2, Bytes(2 * kLarge)), outputs = inputs;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < 2 * kLarge; ++i) inputs[rank][i] = value(static_cast<int>(rank), kCall, i);
+      all[rank].start({Collective::kAllToAll,
+                       {kLarge, 1, false, 0},
+                       DataType::kInt8,
+                       ReduceOp::kSum,
+                       inputs[rank].data(),
+                       outputs[rank].data(),
+                       {}});
+    }
+    for (int turn = 0; turn < 1000; ++turn)
+      for (HostCollective& one : all) one.progress();
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ASSERT_TRUE(all[rank].finished()) << rank;
+      for (std::size_t i = 0; i < 2 * kLarge; ++i)
+        ASSERT_EQ(outputs[rank][i], value(static_cast<int>(i / kLarge), kCall, rank * kLarge + i % kLarge))
+            << "byte " << i << " of rank " << rank;
+    }
+    EXPECT_EQ(kernel.reads > 0, caches > kWritten);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/host/streaming_copy.h"
+
 namespace tombolo::collectives {
 namespace {
 
@@ -23,6 +25,26 @@ std::size_t whole_lines(std::size_t bytes) noexcept {
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+/// Gathers of more ranks stay in the caches: with eight ranks on two processors (AMD EPYC, family 25, model
+/// 17) one of 128 MiB took 2.3 times as long past them; with two and four one took 0.6 to 0.8 of the time.
+constexpr std::size_t kMostToGather = 4;
+
+/// What a call that can go past the caches writes into the outputs of all ranks together; 0 of others.
+std::size_t bytes_copied(Collective collective, std::size_t bytes, std::size_t ranks) noexcept {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return ranks * ranks * bytes;
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return ranks * bytes;
+    case Collective::kGather:
+      return ranks <= kMostToGather ? ranks * bytes : 0;
+    default:
+      return 0;
+  }
 }
 
 constexpr std::uint64_t kHashFactor = 0x100000001b3;
@@ -70,9 +92,12 @@ void HostCollective::start(const HostCall& call) noexcept {
   announced_ = false;
   looked_ = 0;
   in_parts_ = false;
-  way_ = !only_slots_ && group_.reads_buffers() && BufferReader::suits(call.collective, bytes, group_.size())
-             ? Way::kFromBuffers
-             : Way::kThroughSlots;
+  const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
+  streams_ = copied > 0 && group_.caches() > 0 && copied >= group_.caches();
+  const bool from_buffers =
+      BufferReader::suits(call.collective, bytes, group_.size()) &&
+      !(streams_ && BufferReader::is_slower_than_streams(group_.size(), copied / group_.caches()));
+  way_ = !only_slots_ && group_.reads_buffers() && from_buffers ? Way::kFromBuffers : Way::kThroughSlots;
   summing_ = 0;
   if (way_ == Way::kFromBuffers) reader_.start(call);
   step_ = kSlotBytes;
@@ -291,7 +316,7 @@ void HostCollective::contribute(std::byte* to, const std::byte* from, std::size_
 
 void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (rank != group_.index()) read_ += bytes;
-  copy_bytes(to, from, bytes);
+  (streams_ ? copy_past_caches : copy_bytes)(to, from, bytes);
 }
 
 std::byte* HostCollective::place(int rank, std::uint64_t number) const noexcept {

@@ -11,6 +11,8 @@
 // (BufferReader), and in the second that it has read all. Nobody returns before all have. Where a buffer
 // cannot be read, the call starts again and goes through slots, like all later ones.
 //
+// What a call writes goes past the caches where it would fill them anyhow. The slots stay in them.
+//
 // In an all-reduce of more than a few bytes each rank first sums up a part, through slots, and then gets the
 // other parts, either way: the sums are what is read of the others' outputs, and where these cannot be read
 // only the sums go again, through slots.
@@ -124,6 +126,7 @@ class HostCollective {
   std::size_t round_ = 0, rounds_ = 0;
   std::size_t step_ = 0;     // bytes of a part, or of the whole, that one round moves at most
   bool announced_ = false;   // this rank's part of the present round
+  bool streams_ = false;     // what it writes would fill the caches, which it goes past
   bool in_parts_ = false;    // a reduction of which each rank combines a part
   std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
   std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced

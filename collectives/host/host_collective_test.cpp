@@ -12,11 +12,12 @@
 namespace tombolo::collectives {
 namespace {
 
-std::vector<std::unique_ptr<HostGroup>> make_groups(int ranks, Reach reach = Reach::kBuffers) {
+std::vector<std::unique_ptr<HostGroup>> make_groups(int ranks, Reach reach = Reach::kBuffers,
+                                                    std::size_t caches = 0) {
   std::vector<std::unique_ptr<HostGroup>> groups;
   std::vector<HostCard> cards;
   for (int rank = 0; rank < ranks; ++rank) {
-    groups.push_back(HostGroup::create(reach));
+    groups.push_back(HostGroup::create(reach, caches));
     cards.push_back(groups.back()->card());
   }
   for (int rank = 0; rank < ranks; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
@@ -112,13 +113,19 @@ std::vector<Rank> buffers_for(Collective collective, std::size_t count, int root
   return all;
 }
 
-class EitherReach : public testing::TestWithParam<Reach> {};
+struct TestedWay {
+  const char* name;
+  Reach reach;
+  std::size_t caches;
+};
 
-TEST_P(EitherReach, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
+class EveryWay : public testing::TestWithParam<TestedWay> {};
+
+TEST_P(EveryWay, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
   std::mt19937_64 random(test_seed());
   const std::size_t counts[] = {0, 1, 3, 12, 13, 100, 1024, 1025, 5000, 32768, 40000, 120001, 300000};
   for (int ranks = 2; ranks <= 9; ++ranks) {
-    const auto groups = make_groups(ranks, GetParam());
+    const auto groups = make_groups(ranks, GetParam().reach, GetParam().caches);
     std::vector<HostCollective> collectives;
     for (const auto& group : groups) {
       ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
@@ -172,10 +179,11 @@ TEST_P(EitherReach, GivesWhatTheReferenceGivesInAnyOrderOfTurns) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(HostCollective, EitherReach, testing::Values(Reach::kShared, Reach::kBuffers),
-                         [](const auto& tested) {
-                           return tested.param == Reach::kShared ? "Slots" : "Buffers";
-                         });
+INSTANTIATE_TEST_SUITE_P(HostCollective, EveryWay,
+                         testing::Values(TestedWay{"Slots", Reach::kShared, 0},
+                                         TestedWay{"Buffers", Reach::kBuffers, 0},
+                                         TestedWay{"PastCaches", Reach::kBuffers, 1}),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(HostCollective, NoticesThatAnotherRankMakesAnotherCall) {
   const auto groups = make_groups(2);
@@ -216,6 +224,26 @@ TEST(HostCollective, NoticesThatARankHasMadeACallMoreThoughTheNextOneLooksTheSam
   second.progress();
   EXPECT_EQ(second.mismatch(), 0);
   EXPECT_FALSE(second.finished());
+}
+
+// Each look at another rank's announcement brings a line from another processor.
+TEST(HostCollective, LooksAtNoAnnouncementsOfARankThatKeepsUpUntilItHasUsedItsSlots) {
+  const auto groups = make_groups(2);
+  HostCollective root(*groups[0]), other(*groups[1]);
+  std::byte in[8] = {}, out[8] = {};
+  const auto finishes = [&](HostCollective& rank) {
+    rank.start(
+        {Collective::kBroadcast, {sizeof in, 1, false, 0}, DataType::kInt8, ReduceOp::kSum, in, out, {}});
+    rank.progress();
+    return rank.finished();
+  };
+  for (std::size_t call = 1; call < kSlots; ++call) {
+    ASSERT_TRUE(finishes(root) && finishes(other));
+  }
+  ASSERT_TRUE(finishes(root)) << "it looks whether the other has read what was in the slot";
+  for (Announcement& one : groups[1]->own().announcements) one.round = 0;  // who looks again sees nothing
+  for (std::size_t call = 0; call < kSlots - 2; ++call) EXPECT_TRUE(finishes(root)) << call;
+  EXPECT_FALSE(finishes(root));
 }
 
 /// Three ranks that make one call, and who owes whom something after some turns.

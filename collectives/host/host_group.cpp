@@ -14,7 +14,7 @@ namespace tombolo::collectives {
 using transport::Descriptor;
 using transport::kernel;
 
-std::unique_ptr<HostGroup> HostGroup::create(Reach reach) noexcept {
+std::unique_ptr<HostGroup> HostGroup::create(Reach reach, std::size_t caches) noexcept {
   try {
     std::unique_ptr<HostGroup> group(new HostGroup);
     int ends[2];
@@ -29,6 +29,7 @@ std::unique_ptr<HostGroup> HostGroup::create(Reach reach) noexcept {
       return nullptr;
     }
     own.witness_address = reinterpret_cast<std::uint64_t>(own.witness.data());
+    own.caches = caches;
     group->reach_ = reach;
     return group;
   } catch (...) {

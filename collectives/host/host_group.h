@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/host/rank_memory.h"
+#include "compute/caches.h"
 #include "transport/descriptor.h"
 #include "transport/shm/peer_memory.h"
 #include "transport/shm/shared_memory.h"
@@ -30,8 +31,10 @@ struct HostCard {
 class HostGroup {
  public:
   /// Makes this rank's memory and doorbell. Null where the system lets it have none.
-  /// `reach`: what it may read of others, where the system lets it.
-  static std::unique_ptr<HostGroup> create(Reach reach = Reach::kBuffers) noexcept;
+  /// `reach`: what it may read of others, where the system lets it. `caches`: bytes of the machine's
+  /// last-level caches, 0: unknown.
+  static std::unique_ptr<HostGroup> create(Reach reach = Reach::kBuffers,
+                                           std::size_t caches = compute::last_level_caches()) noexcept;
   ~HostGroup();
   HostGroup(const HostGroup&) = delete;
   HostGroup& operator=(const HostGroup&) = delete;
@@ -54,6 +57,8 @@ class HostGroup {
   /// Of a group that is formed: whether every rank can read the buffers of all others. The same on every
   /// rank.
   bool reads_buffers() const noexcept { return reads_buffers_; }
+  /// Bytes of the last-level caches, as the first rank has found them: the same on every rank. 0: unknown.
+  std::size_t caches() const noexcept { return members_.front().memory->caches; }
   /// Copies bytes from a buffer in the memory of that rank's process, one of a group that reads buffers. On
   /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything.
   transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to,
