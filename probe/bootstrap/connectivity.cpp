@@ -61,7 +61,7 @@ class ConnectivityCheck {
     }
     endpoints_ = decode_all(group.gather("endpoint", mine, options_.deadline));
     start();
-    Deadline deadline = Deadline::after(options_.deadline / 2);
+    Deadline deadline = Deadline::after(options_.deadline / 2, *options_.router.clock);
     while (std::ranges::any_of(attempts_, &Attempt::open) && !deadline.passed()) {
       advance();
       wait(deadline);
