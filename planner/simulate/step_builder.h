@@ -178,6 +178,7 @@ class StepBuilder {
     return (worker.costs.expert_exchange.crosses() || worker.costs.context.crosses()) &&
            operation.kind != Operation::Kind::kBackwardWeights;
   }
+  bool waits_in_each_layer(const Worker& worker) const;
   Activities append_with_exchanges(Worker& worker, const Operation& operation, int from, int to,
                                    const Beside& beside, const Append& append);
   ExchangeTurn add_exchange(const Worker& worker, GroupKind kind, int group, double times, double waits);

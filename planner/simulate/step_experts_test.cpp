@@ -183,5 +183,17 @@ TEST(StepExperts, RefusesReplicasThatCannotDivideThem) {
   EXPECT_THROW(simulate(uneven, cluster, {}), Error);
 }
 
+TEST(StepExperts, ARingMeetsEquallyOftenThoughSomeDivideExpertsAcrossHostsAndOthersOnOne) {
+  const auto cluster = linked_hosts(3, 2);
+  Plan plan = expert_replicas(1, 4, 2, 2);
+  plan.job.context_parallel = 4;
+  for (int rank = 0; rank < 4; ++rank)
+    plan.ranks[static_cast<std::size_t>(rank)] = {rank < 2 ? "a0" : "a" + std::to_string(rank - 1),
+                                                  rank < 2 ? rank : 0, 0, rank};
+  StepGraph graph = build_step(plan, ClusterView(cluster, plan.routing, {}), 1);
+  graph.engine.run();
+  EXPECT_GT(graph.engine.finish(), 0);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

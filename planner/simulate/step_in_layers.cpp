@@ -7,6 +7,15 @@
 
 namespace tombolo::planner {
 
+/// Whether a worker, or one of those with which it divides rows' tokens, waits in each layer for others that
+/// are on several hosts to exchange tokens for experts: all of these must come to as many exchanges.
+bool StepBuilder::waits_in_each_layer(const Worker& worker) const {
+  const int parts = plan_.job.context_parallel, first = worker.replica / parts * parts;
+  for (int replica = first; replica < first + parts && at(replica) < workers_.size(); ++replica)
+    if (workers_[at(replica)][at(worker.slot)].costs.expert_exchange.crosses()) return true;
+  return worker.costs.expert_exchange.crosses();
+}
+
 /// Appends layers in which a worker waits for its group. What is exchanged for attention is in the middle of
 /// what is not computed beside it; of layers that exchange nothing else it is summed up, since it is sent
 /// evenly over them. To the experts and back is one exchange, in the middle of the layer: what is computed
@@ -36,7 +45,7 @@ auto StepBuilder::append_with_exchanges(Worker& worker, const Operation& operati
     return left / 2;
   };
   const bool for_attention = worker.costs.context.crosses();
-  if (!worker.costs.expert_exchange.crosses()) {
+  if (!waits_in_each_layer(worker)) {
     const Stage layers{std::min(from, to), std::abs(to - from) + 1};
     pending = exchange_for_attention(layers.layers,
                                      seconds_of(operation.kind, worker.costs.stage(layers, false, false)));
@@ -47,7 +56,7 @@ auto StepBuilder::append_with_exchanges(Worker& worker, const Operation& operati
   for (int layer = from; layer != to + way; layer += way) {
     double seconds = seconds_of(operation.kind, worker.costs.of_layer(layer));
     if (for_attention) seconds = exchange_for_attention(1, seconds);
-    if (model_.mlp_of(layer) == Mlp::kDense) {
+    if (model_.mlp_of(layer) == Mlp::kDense || !worker.costs.expert_exchange.crosses()) {
       pending += seconds;
       continue;
     }
