@@ -28,20 +28,22 @@ class LastLevelCaches : public testing::Test {
 TEST_F(LastLevelCaches, AreAsManyAsTheProcessorsNeed) {
   write("size", "32768K");
   write("shared_cpu_map", "00000000,000000ff");
-  EXPECT_EQ(last_level_caches(2, root_), std::size_t{32} << 20) << "fewer than share one";
-  EXPECT_EQ(last_level_caches(8, root_), std::size_t{32} << 20);
-  EXPECT_EQ(last_level_caches(20, root_), std::size_t{96} << 20);
+  EXPECT_EQ(last_level_caches(2, root_).bytes, std::size_t{32} << 20) << "fewer than share one";
+  EXPECT_EQ(last_level_caches(8, root_).bytes, std::size_t{32} << 20);
+  EXPECT_EQ(last_level_caches(20, root_).bytes, std::size_t{96} << 20);
+  EXPECT_EQ(last_level_caches(20, root_).count, 3);
+  EXPECT_EQ(last_level_caches(8, root_).count, 1);
 }
 
 TEST_F(LastLevelCaches, AreUnknownWhereTheKernelDoesNotSay) {
-  EXPECT_EQ(last_level_caches(8, root_), 0U);
+  EXPECT_EQ(last_level_caches(8, root_).bytes, 0U);
   write("size", "32768K");
-  EXPECT_EQ(last_level_caches(8, root_), 0U);
+  EXPECT_EQ(last_level_caches(8, root_).bytes, 0U);
   write("shared_cpu_map", "0");
-  EXPECT_EQ(last_level_caches(8, root_), 0U);
+  EXPECT_EQ(last_level_caches(8, root_).bytes, 0U);
   write("shared_cpu_map", "3");
   write("size", "large");
-  EXPECT_EQ(last_level_caches(8, root_), 0U);
+  EXPECT_EQ(last_level_caches(8, root_).bytes, 0U);
 }
 
 }  // namespace

@@ -93,10 +93,12 @@ void HostCollective::start(const HostCall& call) noexcept {
   looked_ = 0;
   in_parts_ = false;
   const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
-  streams_ = copied > 0 && group_.caches() > 0 && copied >= group_.caches();
-  const bool from_buffers =
-      BufferReader::suits(call.collective, bytes, group_.size()) &&
-      !(streams_ && BufferReader::is_slower_than_streams(group_.size(), copied / group_.caches()));
+  const compute::LastLevelCaches caches = group_.caches();
+  streams_ = copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
+  // Slots that are in another cache than their reader are slower than buffers.
+  const bool slots_are_faster = streams_ && caches.count == 1 &&
+                                BufferReader::is_slower_than_streams(group_.size(), copied / caches.bytes);
+  const bool from_buffers = BufferReader::suits(call.collective, bytes, group_.size()) && !slots_are_faster;
   way_ = !only_slots_ && group_.reads_buffers() && from_buffers ? Way::kFromBuffers : Way::kThroughSlots;
   summing_ = 0;
   if (way_ == Way::kFromBuffers) reader_.start(call);

@@ -17,7 +17,7 @@ std::vector<std::unique_ptr<HostGroup>> make_groups(int ranks, Reach reach = Rea
   std::vector<std::unique_ptr<HostGroup>> groups;
   std::vector<HostCard> cards;
   for (int rank = 0; rank < ranks; ++rank) {
-    groups.push_back(HostGroup::create(reach, caches));
+    groups.push_back(HostGroup::create(reach, {caches, 1}));
     cards.push_back(groups.back()->card());
   }
   for (int rank = 0; rank < ranks; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);

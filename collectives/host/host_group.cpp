@@ -14,7 +14,7 @@ namespace tombolo::collectives {
 using transport::Descriptor;
 using transport::kernel;
 
-std::unique_ptr<HostGroup> HostGroup::create(Reach reach, std::size_t caches) noexcept {
+std::unique_ptr<HostGroup> HostGroup::create(Reach reach, compute::LastLevelCaches caches) noexcept {
   try {
     std::unique_ptr<HostGroup> group(new HostGroup);
     int ends[2];
@@ -29,7 +29,8 @@ std::unique_ptr<HostGroup> HostGroup::create(Reach reach, std::size_t caches) no
       return nullptr;
     }
     own.witness_address = reinterpret_cast<std::uint64_t>(own.witness.data());
-    own.caches = caches;
+    own.cache_bytes = caches.bytes;
+    own.caches = caches.count;
     group->reach_ = reach;
     return group;
   } catch (...) {

@@ -31,10 +31,9 @@ struct HostCard {
 class HostGroup {
  public:
   /// Makes this rank's memory and doorbell. Null where the system lets it have none.
-  /// `reach`: what it may read of others, where the system lets it. `caches`: bytes of the machine's
-  /// last-level caches, 0: unknown.
-  static std::unique_ptr<HostGroup> create(Reach reach = Reach::kBuffers,
-                                           std::size_t caches = compute::last_level_caches()) noexcept;
+  /// `reach`: what it may read of others, where the system lets it. `caches`: of the machine.
+  static std::unique_ptr<HostGroup> create(
+      Reach reach = Reach::kBuffers, compute::LastLevelCaches caches = compute::last_level_caches()) noexcept;
   ~HostGroup();
   HostGroup(const HostGroup&) = delete;
   HostGroup& operator=(const HostGroup&) = delete;
@@ -57,8 +56,11 @@ class HostGroup {
   /// Of a group that is formed: whether every rank can read the buffers of all others. The same on every
   /// rank.
   bool reads_buffers() const noexcept { return reads_buffers_; }
-  /// Bytes of the last-level caches, as the first rank has found them: the same on every rank. 0: unknown.
-  std::size_t caches() const noexcept { return members_.front().memory->caches; }
+  /// The last-level caches, as the first rank has found them: the same on every rank.
+  compute::LastLevelCaches caches() const noexcept {
+    const RankMemory& first = *members_.front().memory;
+    return {first.cache_bytes, first.caches};
+  }
   /// Copies bytes from a buffer in the memory of that rank's process, one of a group that reads buffers. On
   /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything.
   transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to,

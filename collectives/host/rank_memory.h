@@ -47,7 +47,8 @@ struct RankMemory {
   /// that it has announced are not returned to its callers.
   transport::shm::Nonce witness;
   std::uint64_t witness_address;  ///< in the owner's process
-  std::uint64_t caches;  ///< of its machine, as compute::last_level_caches(); written before the vote
+  std::uint64_t cache_bytes;  ///< of its machine, as compute::last_level_caches(); written before the vote
+  std::int32_t caches;        ///< how many that are
   /// Bytes that its owner has copied out of other ranks' buffers.
   std::atomic<std::uint64_t> copied;
   /// Set while its owner sleeps, who wants its doorbell rung then.
