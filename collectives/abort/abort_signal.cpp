@@ -62,6 +62,10 @@ AbortSignal::News AbortSignal::check() {
   return News::kNone;
 }
 
+bool AbortSignal::reaches_store() const noexcept {
+  return watch_ && watch_->descriptor() >= 0;
+}
+
 AbortSignal::News AbortSignal::await(Deadline deadline) {
   for (;;) {
     const bool last_look = deadline.passed();

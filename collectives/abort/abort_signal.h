@@ -57,6 +57,8 @@ class AbortSignal {
   News check();
   /// As check(), but waits until the deadline while there are none and may be some.
   News await(Deadline deadline);
+  /// Whether the store's process was there when check() last looked. It may end before the communicator does.
+  bool reaches_store() const noexcept;
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 

@@ -175,11 +175,13 @@ Discovery find_out(const Hosts& hosts, int rank, transport::Router& router, Stor
         const Islands found =
             settle(survey, [&](int step, const std::string& what) { tell(step_key(step), what); });
         source = fmt::format("measured in {}", format_seconds(to_seconds(clock.now() - begin)));
-        if (missing.untried + missing.in_vain == 0)
+        if (missing.untried + missing.in_vain == 0) {
           kept->save(found);
-        else
+        } else {
+          kept->remove();
           source += fmt::format(", {} pairs not in time and {} in vain, and so not kept", missing.untried,
                                 missing.in_vain);
+        }
         tell(measured_at, found.encode());
       } else {
         follow(survey, hosts.all.size(), [&](int step) { return text(await(step_key(step), 0)); });

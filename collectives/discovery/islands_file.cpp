@@ -93,6 +93,11 @@ void IslandsFile::remove_old(const std::filesystem::path& in) {
   }
 }
 
+void IslandsFile::remove() const noexcept {
+  std::error_code error;
+  if (!path_.empty()) std::filesystem::remove(path_, error);
+}
+
 void IslandsFile::save(const Islands& islands) const {
   if (path_.empty()) return;
   const std::filesystem::path path(path_);

@@ -32,6 +32,8 @@ class IslandsFile {
   /// What was found of these hosts and is not too old.
   std::optional<Islands> load() const;
   void save(const Islands& islands) const;
+  /// What was kept counts no longer.
+  void remove() const noexcept;
 
  private:
   static void remove_old(const std::filesystem::path& in);

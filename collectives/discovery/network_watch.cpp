@@ -1,6 +1,7 @@
 #include "collectives/discovery/network_watch.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/units.h"
@@ -10,7 +11,7 @@ namespace {
 
 // Where less is sent, latencies and processors hide what the links could do.
 constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
-constexpr double kLeastRoundTrips = 8;
+constexpr double kLeastLatencies = 16, kLatenciesPerHost = 4;
 
 /// What one rank says of one call.
 struct OfCall {
@@ -25,16 +26,19 @@ OfCall read(std::span<const float> reports, std::size_t rank, std::size_t kept) 
 }  // namespace
 
 NetworkWatch::NetworkWatch(Islands found, std::vector<int> island_of_rank,
-                           std::vector<std::size_t> host_of_rank, std::size_t rank)
+                           std::vector<std::size_t> host_of_rank, std::size_t rank, std::size_t renewed)
     : found_(std::move(found)),
       island_of_rank_(std::move(island_of_rank)),
       host_of_rank_(std::move(host_of_rank)),
       rank_(rank) {
+  for (std::size_t time = 0; time < renewed; ++time) next_check_ *= 4;
   hosts_ = *std::ranges::max_element(host_of_rank_) + 1;
   const bool apart = found_.count > 1;
   const double rate = apart ? found_.between_bytes_per_second : found_.inside_bytes_per_second;
   const double latency = apart ? found_.between_latency_seconds : found_.inside_latency_seconds;
-  least_bytes_ = std::max(kLeastBytes, static_cast<std::size_t>(2 * kLeastRoundTrips * rate * latency));
+  // A ring sends each piece to all hosts in turn.
+  const double latencies = std::max(kLeastLatencies, kLatenciesPerHost * static_cast<double>(hosts_));
+  least_bytes_ = std::max(kLeastBytes, static_cast<std::size_t>(latencies * rate * latency));
 }
 
 double NetworkWatch::expected_rate(int from, int to) const noexcept {
@@ -72,7 +76,7 @@ void NetworkWatch::note(std::size_t call, Duration took, const ReceivedInCall& r
   if (call + kKept > counted_) noted_[call % kKept] = {took, received};
 }
 
-std::array<float, NetworkWatch::kReportFloats> NetworkWatch::begin_check() noexcept {
+std::array<float, NetworkWatch::kReportFloats> NetworkWatch::begin_check(bool may_measure) noexcept {
   next_check_ = 4 * counted_;
   std::array<float, kReportFloats> all{};
   for (std::size_t i = 0; i < kKept; ++i) {
@@ -82,28 +86,34 @@ std::array<float, NetworkWatch::kReportFloats> NetworkWatch::begin_check() noexc
     all[4 * i + 2] = static_cast<float>(one.received.other_islands);
     all[4 * i + 3] = static_cast<float>(one.received.expected_seconds);
   }
+  all.back() = may_measure ? 1 : 0;
   return all;
 }
 
 NetworkWatch::Judgement NetworkWatch::judge(std::span<const float> reports) const {
   const std::size_t ranks = host_of_rank_.size();
   const bool apart = found_.count > 1;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (reports[(rank + 1) * kReportFloats - 1] <= 0) return {};
+  }
   // Those who receive at the same time from outside share what joins their hosts, or their islands.
   const std::size_t groups = apart ? static_cast<std::size_t>(found_.count) : hosts_;
   double attained = 0, nearer = 0;
   for (std::size_t kept = 0; kept < kKept; ++kept) {
     // A rank that came early waited for the others, which says nothing of the network.
-    double shortest = 0;
+    double shortest = std::numeric_limits<double>::infinity();
+    bool noted_by_all = true;
     std::vector<double> bytes(groups);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const OfCall one = read(reports, rank, kept);
+      noted_by_all &= one.took > 0;
       const double received = apart ? one.other_islands : one.own_island;
       if (one.took <= 0 || received <= 0) continue;
-      shortest = shortest > 0 ? std::min(shortest, one.took) : one.took;
+      shortest = std::min(shortest, one.took);
       bytes[apart ? static_cast<std::size_t>(island_of_rank_[rank]) : host_of_rank_[rank]] += received;
       nearer = std::max(nearer, one.expected / one.took);
     }
-    if (shortest > 0) attained = std::max(attained, *std::ranges::max_element(bytes) / shortest);
+    if (noted_by_all) attained = std::max(attained, *std::ranges::max_element(bytes) / shortest);
   }
   if (apart && nearer > kMuchNearer)
     return {NetworkVerdict::kNearer,

@@ -34,9 +34,10 @@ enum class NetworkVerdict : std::uint8_t {
 /// all ranks exchange their reports and come to the same verdict. One thread at a time.
 class NetworkWatch {
  public:
-  /// Islands are numbered as in `found`.
+  /// Islands are numbered as in `found`. `renewed`: how often the job has measured again, which makes the
+  /// first check four times as rare each time.
   NetworkWatch(Islands found, std::vector<int> island_of_rank, std::vector<std::size_t> host_of_rank,
-               std::size_t rank);
+               std::size_t rank, std::size_t renewed = 0);
 
   /// Whether a call whose longest buffer has so many bytes counts.
   bool shows_rates(std::size_t bytes) const noexcept { return bytes >= least_bytes_; }
@@ -51,15 +52,16 @@ class NetworkWatch {
   /// says nothing.
   void note(std::size_t call, Duration took, const ReceivedInCall& received) noexcept;
 
-  static constexpr std::size_t kKept = 4, kReportFloats = 4 * kKept;
+  static constexpr std::size_t kKept = 4, kReportFloats = 4 * kKept + 1;
   /// What this rank says of the last kKept calls that count. The next check is then due after four times as
-  /// many.
-  std::array<float, kReportFloats> begin_check() noexcept;
+  /// many. `may_measure`: whether this rank could.
+  std::array<float, kReportFloats> begin_check(bool may_measure) noexcept;
   struct Judgement {
     NetworkVerdict verdict = NetworkVerdict::kAsFound;
     std::string why;  ///< in words; empty with kAsFound
   };
-  /// `reports` of all ranks, one after the other: the same on every rank, and so is what follows.
+  /// `reports` of all ranks, one after the other: the same on every rank, and so is what follows. As found
+  /// where a rank could not measure. Of the calls, those count that all ranks have noted.
   Judgement judge(std::span<const float> reports) const;
 
   static constexpr std::size_t kFirstCheck = 8;

@@ -49,13 +49,15 @@ class Watches {
   NetworkWatch::Judgement check() {
     std::vector<float> reports;
     for (NetworkWatch& one : all_) {
-      const auto own = one.begin_check();
+      const auto own = one.begin_check(able_);
       reports.insert(reports.end(), own.begin(), own.end());
     }
     for (const NetworkWatch& one : all_)
       EXPECT_EQ(one.judge(reports).verdict, all_.front().judge(reports).verdict);
     return all_.front().judge(reports);
   }
+
+  bool able_ = true;  // to measure
 
  private:
   std::vector<std::size_t> hosts_{0, 1, 2, 3};
@@ -82,12 +84,42 @@ TEST(NetworkWatch, IsDueEverMoreRarely) {
   EXPECT_EQ(checks, (std::vector<std::size_t>{8, 32, 128, 512}));
 }
 
+TEST(NetworkWatch, IsDueLaterTheOftenerTheNetworkWasMeasured) {
+  const Islands found = Watches::one_island(1e8);
+  NetworkWatch watch(found, found.of_host, {0, 1, 2, 3}, 0, 2);
+  std::size_t calls = 0;
+  for (; !watch.due(); ++calls) watch.count();
+  EXPECT_EQ(calls, 16 * NetworkWatch::kFirstCheck);
+}
+
+TEST(NetworkWatch, FindsNothingWhereARankCouldNotMeasure) {
+  Watches watches(Watches::one_island(1e9));
+  watches.able_ = false;
+  watches.call(ring(100 * kMebi), all_in(milliseconds(400)));
+  EXPECT_EQ(watches.check().verdict, NetworkVerdict::kAsFound);
+  watches.able_ = true;
+  EXPECT_EQ(watches.check().verdict, NetworkVerdict::kSlower);
+}
+
+// What the others received would be missing from the sum.
+TEST(NetworkWatch, FindsNothingSlowInACallThatNotAllNoted) {
+  Watches watches(Watches::one_island(1e9));
+  watches.call(ring(100 * kMebi), {milliseconds(400), milliseconds(400), milliseconds(0), milliseconds(400)});
+  EXPECT_EQ(watches.check().verdict, NetworkVerdict::kAsFound);
+}
+
 TEST(NetworkWatch, TakesNoCallForLargeThatLatenciesHide) {
   Islands found = Watches::two_islands(1e9);
   found.between_latency_seconds = 0.05;
   const NetworkWatch far(found, found.of_host, {0, 1, 2, 3}, 0);
-  EXPECT_FALSE(far.shows_rates(500'000'000));
-  EXPECT_TRUE(far.shows_rates(1'000'000'000));
+  EXPECT_FALSE(far.shows_rates(700'000'000));
+  EXPECT_TRUE(far.shows_rates(900'000'000));
+  std::vector<std::size_t> hosts;
+  Islands many = Watches::one_island(1e9);
+  many.of_host.assign(64, 0);
+  for (std::size_t host = 0; host < 64; ++host) hosts.push_back(host);
+  EXPECT_FALSE(NetworkWatch(many, many.of_host, hosts, 0).shows_rates(25'000'000)) << "of 390 kB to a host";
+  EXPECT_TRUE(NetworkWatch(many, many.of_host, hosts, 0).shows_rates(26'000'000));
   const Islands one = Watches::one_island(1e6);
   const NetworkWatch near(one, one.of_host, {0, 1, 2, 3}, 0);
   EXPECT_FALSE(near.shows_rates(kMebi - 1));
@@ -159,7 +191,7 @@ TEST(NetworkWatch, HearsNothingOfCallsThatOnlySomeNoted) {
   watch.note(first, milliseconds(1), watch.sort(received));
   for (std::size_t i = 0; i < NetworkWatch::kKept; ++i) watch.count();
   watch.note(first, milliseconds(1), watch.sort(received));  // too late
-  for (const float each : watch.begin_check()) EXPECT_EQ(each, 0);
+  for (const float each : watch.begin_check(false)) EXPECT_EQ(each, 0);
 }
 
 }  // namespace

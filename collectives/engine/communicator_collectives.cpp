@@ -270,7 +270,7 @@ void Communicator::State::run_again(const CollectiveCall& call) {
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
                                                         const Choice& choice, std::size_t channel) {
   auto schedule = schedule_for(key, choice);
-  if (watch) watch_call(key);
+  watched.reset();
   return channels->start(channel, {.schedule = std::move(schedule),
                                    .input = bytes_of(call.send),
                                    .output = static_cast<std::byte*>(call.receive),
@@ -320,12 +320,15 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
   note_start(made.number, call);
   std::optional<Choice> choice;
   if (mesh) choice = choose(made.key);
-  if (!in_use && deferred.empty() && network_is_checked()) {
+  const bool alone = mesh && channels->idle();
+  if (!in_use && deferred.empty()) {
     made.by = begin(call, made.key, choice, channel);
+    if (watch) watch_call(made.key, alone);
     return made;
   }
+  if (watch) watch_call(made.key, false);
   made.deferred = std::make_shared<DeferredCollective>(
-      DeferredCollective{std::move(on_host), made.key, choice, networks, channel, std::move(in_use)});
+      DeferredCollective{std::move(on_host), made.key, choice, channel, std::move(in_use)});
   deferred.push_back(made.deferred);
   if (made.deferred->staged) {
     staged.push_back(
@@ -355,12 +358,6 @@ bool Communicator::State::done(const StartedCollective& started) const {
 
 std::string Communicator::State::describe_wait(const StartedCollective& started) const {
   std::string text = describe(started);
-  if (started.deferred && !started.deferred->begun && network_check) {
-    const auto awaited = channels->awaited(network_check->ticket);
-    return text + ": waiting for what " +
-           (awaited ? mesh->describe(awaited->traffic, awaited->peer) : "the other ranks") +
-           " has seen of the network";
-  }
   if (started.deferred && started.deferred->staged) {
     if (const std::string awaited = started.deferred->staged->describe_wait(); !awaited.empty())
       return text + ": waiting for " + awaited;
@@ -395,7 +392,9 @@ void Communicator::State::run(const CollectiveCall& call) {
     by.ticket.number = start_in_host_memory(call, key);
     if (spin_in_host_memory(by.ticket.number)) return operations_kept.complete(number);
   } else {
+    const bool alone = channels->idle();
     by.ticket = start_by_messages(call, key, choice, 0);
+    if (watch) watch_call(key, alone);
   }
   wait_for({call, key, number, by});
 }
@@ -403,8 +402,8 @@ void Communicator::State::run(const CollectiveCall& call) {
 void Communicator::run(const CollectiveCall& call) {
   const Call entered(*state_);
   state_->require_usable();
-  const bool waits = !state_->deferred.empty() || (state_->watch && !state_->network_is_checked());
-  if (waits || state_->may_be_on_gpu(call)) return state_->run_deferred(call);
+  if (state_->watch) state_->check_network_before(call);
+  if (state_->may_be_on_gpu(call) || !state_->deferred.empty()) return state_->run_deferred(call);
   state_->run(call);
 }
 

@@ -126,7 +126,7 @@ void change_survey(StoreHooks& hooks, std::string part, std::size_t of,
 void quiet_survey(StoreHooks& hooks, std::vector<double> bytes_per_second) {
   hooks.change_value = [=](std::string_view key, std::vector<std::byte>& row) {
     const bool latency = key.find("latency") != std::string_view::npos;
-    if (key.find("/islands/") == std::string_view::npos || (!latency && key.find("rate") == key.npos)) return;
+    if (key.find("/islands") == std::string_view::npos || (!latency && key.find("rate") == key.npos)) return;
     const auto own = static_cast<std::size_t>(key.back() - '0');
     for (std::size_t at = 0; at < row.size() / sizeof(double); ++at) {
       double value = 0;
@@ -187,28 +187,51 @@ void change_islands(const std::string& file, const std::function<void(Islands&)>
   std::ofstream(file) << kept;
 }
 
-/// Sums of 1.2 MB, every fifth of them two that are under way together, until the network was measured while
+/// Runs `body` on ranks that know from `file` what `wrong` has made of what their hosts found before, until
+/// the hosts of a job have measured again in time, which then keeps that.
+void run_with_wrong_file(std::string_view clusters, const std::string& file,
+                         const std::function<void(Islands&)>& wrong, const Body& body,
+                         const Change& options_of) {
+  for (int job = 0; job < 20; ++job) {
+    run_measured(
+        clusters, file, [](Communicator&) {}, options_of);
+    change_islands(file, wrong);
+    expect_fine(run_ranks(clusters, body, options_of));
+    if (std::filesystem::exists(file)) return;
+  }
+  ADD_FAILURE() << "no job measured in time";
+}
+
+/// The first of three hosts far from the others, as none is.
+void first_is_far(Islands& wrong) {
+  wrong.of_host = {0, 1, 1};
+  wrong.between_bytes_per_second = 2e5;
+  wrong.between_latency_seconds = 1e-3;
+}
+
+bool was_renewed(const Json& network) {
+  return network.at("text").get<std::string>().find("while calls were made") != std::string::npos;
+}
+
+/// Sums of 1.2 MB, every fifth time two that are under way together, until the network was measured while
 /// they were made, which all ranks find at the same call, or there were so many. Returns what the
 /// communicator then says of it.
 Json network_after_calls(Communicator& all, std::size_t most) {
   const auto n = static_cast<float>(all.size());
   const auto network = [&] { return Json::parse(all.explain()).at("network"); };
-  const auto is_renewed = [&] {
-    return network().at("text").get<std::string>().find("while calls were made") != std::string::npos;
-  };
-  for (std::size_t call = 0; call < most && !is_renewed(); ++call) {
+  for (std::size_t call = 0; call < most && !was_renewed(network()); ++call) {
     std::vector<float> one(300'000, 1), other(300'000, 2);
-    std::vector<Work> started;
-    for (auto* values : {&one, &other}) {
-      if (values == &other && call % 5 != 4) break;
-      started.push_back(all.start({Collective::kAllReduce, values->data(), values->data(), values->size(),
-                                   DataType::kFloat32, ReduceOp::kSum}));
-    }
-    for (const Work work : started) all.wait(work);
-    EXPECT_EQ(one, std::vector<float>(one.size(), n)) << "call " << call;
-    if (started.size() > 1) {
+    if (call % 5 != 4) {
+      all.all_reduce(one.data(), one.data(), one.size(), DataType::kFloat32, ReduceOp::kSum);
+    } else {
+      std::vector<Work> started;
+      for (auto* values : {&one, &other})
+        started.push_back(all.start({Collective::kAllReduce, values->data(), values->data(), values->size(),
+                                     DataType::kFloat32, ReduceOp::kSum}));
+      for (const Work work : started) all.wait(work);
       EXPECT_EQ(other, std::vector<float>(other.size(), 2 * n)) << "call " << call;
     }
+    EXPECT_EQ(one, std::vector<float>(one.size(), n)) << "call " << call;
   }
   return network();
 }
@@ -216,19 +239,11 @@ Json network_after_calls(Communicator& all, std::size_t most) {
 TEST(Discovery, MeasuresAgainWhereIslandsAreNearerThanTheFileSays) {
   const TemporaryFolder folder;
   const std::string file = folder.file("islands.json");
-  const auto equal = discovering({5e7, 5e7, 5e7}, file);
-  const auto find_one = [&] {
-    expect_fine(run_ranks(
-        "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
-  };
-  find_one();
-  change_islands(file, [](Islands& wrong) {
-    wrong.of_host = {0, 1, 1};
-    wrong.between_bytes_per_second = 2e6;
-    wrong.between_latency_seconds = 1e-3;
-  });
-  expect_fine(run_ranks(
-      "AAA",
+  StoreHooks hooks;
+  quiet_survey(hooks, {5e7, 5e7, 5e7});
+  const auto equal = with_hooks(discovering({5e7, 5e7, 5e7}, file), hooks);
+  run_with_wrong_file(
+      "AAA", file, first_is_far,
       [](Communicator& all) {
         EXPECT_EQ(islands_of(all), 2U);
         const Json network = network_after_calls(all, 20);
@@ -236,113 +251,125 @@ TEST(Discovery, MeasuresAgainWhereIslandsAreNearerThanTheFileSays) {
         EXPECT_NE(network.at("text").get<std::string>().find("times as fast"), std::string::npos) << network;
         EXPECT_EQ(islands_of(all), 1U);
       },
-      equal));
-  find_one();  // the file was written anew
+      equal);
+  // The file was written anew.
+  run_measured(
+      "AAA", file, [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal);
 }
 
 TEST(Discovery, MeasuresAgainWhereCallsAreMuchSlowerThanTheFileSays) {
   const TemporaryFolder folder;
   const std::string file = folder.file("islands.json");
-  const auto one_is_slow = discovering({5e7, 5e7, 4e6, 5e7}, file);
-  expect_fine(run_ranks(
-      "AAAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 2U); }, one_is_slow));
-  change_islands(file, [](Islands& wrong) { wrong.of_host = {0, 0, 0, 0}; });
-  expect_fine(run_ranks(
-      "AAAA",
-      [](Communicator& all) {
+  const std::vector<double> rates{5e7, 5e7, 4e6, 5e7};
+  StoreHooks hooks;
+  quiet_survey(hooks, rates);
+  run_with_wrong_file(
+      "AAAA", file,
+      [](Islands& wrong) {
+        wrong.of_host = {0, 0, 0, 0};
+      },
+      [&](Communicator& all) {
         EXPECT_EQ(islands_of(all), 1U);
         const Json network = network_after_calls(all, 20);
-        EXPECT_EQ(network.at("clusters").size(), 2U) << network;
         EXPECT_NE(network.at("text").get<std::string>().find("between hosts, where"), std::string::npos)
             << network;
-        EXPECT_EQ(islands_of(all), 2U);
+        EXPECT_EQ(islands_of(all), std::filesystem::exists(file) ? 2U : 1U);
       },
-      one_is_slow));
+      with_hooks(discovering(rates, file), hooks));
 }
 
 TEST(Discovery, DoesNotMeasureAgainWhatIsAsItWasFound) {
   const TemporaryFolder folder;
-  expect_fine(run_ranks(
-      "AAAA",
+  const std::string file = folder.file("islands.json");
+  const std::vector<double> rates{5e7, 5e7, 4e6, 5e7};
+  StoreHooks hooks;
+  quiet_survey(hooks, rates);
+  run_measured(
+      "AAAA", file,
       [](Communicator& all) {
         EXPECT_EQ(islands_of(all), 2U);
-        const Json network = network_after_calls(all, 10);
-        EXPECT_EQ(network.at("clusters").size(), 2U) << network;
-        EXPECT_NE(network.at("text").get<std::string>().find("when the communicator was made"),
-                  std::string::npos)
-            << network;
+        const Json network = network_after_calls(all, 9);
+        EXPECT_FALSE(was_renewed(network)) << network;
       },
-      discovering({5e7, 5e7, 4e6, 5e7}, folder.file("islands.json"))));
+      with_hooks(discovering(rates, file), hooks));
 }
 
-// The check comes between calls that nobody has waited for.
-TEST(Discovery, HoldsBackCallsThatWereStartedBeforeItMeasuresAgain) {
+// A call that waits for all comes behind others that nobody has waited for.
+TEST(Discovery, MeasuresAgainWhileStartedCallsAreUnderWay) {
   const TemporaryFolder folder;
   const std::string file = folder.file("islands.json");
-  const auto equal = discovering({5e7, 5e7, 5e7}, file);
+  StoreHooks hooks;
+  quiet_survey(hooks, {5e7, 5e7, 5e7});
   for (const Progress progress : {Progress::kCaller, Progress::kThread}) {
     SCOPED_TRACE(progress == Progress::kThread ? "thread" : "caller");
-    expect_fine(run_ranks(
-        "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
-    change_islands(file, [](Islands& wrong) {
-      wrong.of_host = {0, 1, 1};
-      wrong.between_bytes_per_second = 2e6;
-      wrong.between_latency_seconds = 1e-3;
-    });
-    expect_fine(run_ranks(
-        "AAA",
+    const auto equal = with_hooks(discovering({5e7, 5e7, 5e7}, file), hooks);
+    run_with_wrong_file(
+        "AAA", file, first_is_far,
         [](Communicator& all) {
           network_after_calls(all, 7);
           std::vector<std::vector<float>> values;
-          for (int call = 0; call < 12; ++call)
-            values.emplace_back(call % 3 == 2 ? 100 : 300'000, static_cast<float>(call));
+          for (int call = 0; call < 6; ++call)
+            values.emplace_back(call % 3 == 2 ? 100 : 200'000, static_cast<float>(call));
           std::vector<Work> started;
           for (auto& each : values) {
             started.push_back(all.start({Collective::kAllReduce, each.data(), each.data(), each.size(),
                                          DataType::kFloat32, ReduceOp::kSum}));
           }
+          all.barrier();
+          EXPECT_TRUE(was_renewed(network_after_calls(all, 0)));
           for (const Work work : started) all.wait(work);
           for (std::size_t call = 0; call < values.size(); ++call)
             EXPECT_EQ(values[call], std::vector<float>(values[call].size(), 3 * static_cast<float>(call)));
-          const Json network = network_after_calls(all, 0);
-          EXPECT_EQ(network.at("clusters").size(), 1U) << network;
+          EXPECT_EQ(islands_of(all), 1U);
         },
         [&](Options& options) {
           equal(options);
           options.progress = progress;
-        }));
+        });
   }
 }
 
-TEST(Discovery, EndsWhereARankFailsAsItMeasuresAgain) {
+// Others have heard by then what was found.
+TEST(Discovery, LeavesThoseThatShrinkWithOneNetworkWhereARankFailsAsItMeasuresAgain) {
   const TemporaryFolder folder;
-  const std::string file = folder.file("islands.json");
-  StoreHooks hooks;
-  hooks.before_set = [](std::string_view key) {
-    if (key.find("/islands-again-1/latency") != std::string_view::npos) fail(Cause::kSystem, "out of luck");
-  };
-  const auto equal = discovering({5e7, 5e7, 5e7}, file);
-  expect_fine(run_ranks(
-      "AAA", [](Communicator& all) { EXPECT_EQ(islands_of(all), 1U); }, equal));
-  change_islands(file, [](Islands& wrong) {
-    wrong.of_host = {0, 1, 1};
-    wrong.between_bytes_per_second = 2e6;
-    wrong.between_latency_seconds = 1e-3;
-  });
-  const auto outcomes = run_ranks(
-      "AAA", [](Communicator& all) { network_after_calls(all, 20); },
-      [&](Options& options) {
-        equal(options);
-        if (options.identity.rank == 1)
-          options.store =
-              std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
-      });
-  for (const auto& outcome : outcomes) {
-    EXPECT_TRUE(outcome.threw);
-    EXPECT_NE(outcome.text.find("measuring the network again: out of luck"), std::string::npos)
-        << outcome.text;
+  for (const char* const at : {"/islands-again-1/latency", "/islands-again-1/measured"}) {
+    SCOPED_TRACE(at);
+    const std::string file = folder.file("islands.json");
+    StoreHooks quiet, failing;
+    quiet_survey(quiet, {5e7, 5e7, 5e7});
+    quiet_survey(failing, {5e7, 5e7, 5e7});
+    const auto fail_there = [at](std::string_view key) {
+      if (key.find(at) != std::string_view::npos) fail(Cause::kSystem, "out of luck");
+    };
+    failing.before_set = fail_there;
+    failing.before_get = fail_there;
+    const auto equal = with_hooks(discovering({5e7, 5e7, 5e7}, file), quiet);
+    run_measured(
+        "AAA", file, [](Communicator&) {}, equal);
+    change_islands(file, first_is_far);
+    const auto outcomes = run_ranks(
+        "AAA",
+        [](Communicator& all) {
+          try {
+            network_after_calls(all, 20);
+            ADD_FAILURE() << "rank 1 fails";
+          } catch (const Error& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find("comparing the network with what was found of it: out of luck"),
+                      std::string::npos)
+                << text;
+          }
+          const auto left = all.shrink({});
+          EXPECT_EQ(left->size(), 3);
+          islands_of(*left);
+        },
+        [&](Options& options) {
+          equal(options);
+          if (options.identity.rank == 1) with_hooks([](Options&) {}, failing)(options);
+        });
+    expect_fine(outcomes);
+    std::filesystem::remove(file);
   }
-  EXPECT_NE(outcomes[0].text.find("rank 1"), std::string::npos) << outcomes[0].text;
 }
 
 // The file says what no measurement would, so that it is seen who was believed.

@@ -102,9 +102,6 @@ bool Communicator::State::progress_staged() {
   for (; !deferred.empty(); deferred.pop_front()) {
     DeferredCollective& next = *deferred.front();
     if (next.staged && !next.staged->is_ready()) break;
-    if (!network_is_checked()) break;
-    // It may have been measured since.
-    if (next.choice && next.network != networks) next.choice = choose(next.key);
     next.by = begin(next.call, next.key, next.choice, next.channel);
     next.begun = moved = true;
   }

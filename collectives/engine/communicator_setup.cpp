@@ -165,9 +165,14 @@ void Communicator::State::set_up() {
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
     if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
-    RankRecord own{options.router.host.name, options.router.host.cluster,      {},
-                   settings_of(options),     host ? host->card() : HostCard{}, compute::own_processors(),
-                   mesh->endpoint(),         options.cluster_file_digest};
+    RankRecord own{options.router.host.name,
+                   options.router.host.cluster,
+                   {},
+                   settings_of(options),
+                   host ? host->card() : HostCard{},
+                   compute::own_processors(),
+                   mesh->endpoint(),
+                   links_digest()};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);
@@ -190,7 +195,7 @@ void Communicator::State::set_up() {
              peer, own.settings[i].first, i < record.settings.size() ? record.settings[i].second : "unknown",
              rank, own.settings[i].second);
       }
-      same_links &= record.cluster_file == own.cluster_file;
+      same_links &= record.links == own.links;
       members.push_back({peer, record.host, record.cluster});
       addresses.emplace_back();
       for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
@@ -207,6 +212,8 @@ void Communicator::State::set_up() {
       host_calls.emplace(*host_collective);
     }
     mesh->set_peers(std::move(peers));
+    // One failed as the network was measured again, and not all of them had heard what was found.
+    if (!may_discover && !same_links) discovery = {};
     try {
       if (discovery.islands.empty()) discover(*store, deadline);
     } catch (const Error& error) {
@@ -226,6 +233,14 @@ void Communicator::State::set_up() {
   // The limit counts where all ranks are on one host, and so know the same processors.
   options.tuning.host_bytes =
       options.host_limit.value_or(share_processors ? kHostBytesOnSharedProcessors : Tuning().host_bytes);
+}
+
+std::uint64_t Communicator::State::links_digest() const {
+  std::uint64_t digest = options.cluster_file_digest;
+  if (discovery.islands.empty()) return digest;
+  std::string text = discovery.found.encode();
+  for (const std::string& island : discovery.islands) text += ' ' + island;
+  return digest ^ std::max<std::uint64_t>(fnv1a<std::uint64_t>(text), 1);
 }
 
 void Communicator::State::arrange_ranks() {
@@ -281,12 +296,6 @@ void Communicator::State::discover(Store& store, Deadline deadline) {
   const std::string what = networks == 0 ? "islands" : fmt::format("islands-again-{}", networks);
   const std::string prefix = fmt::format("{}/{}", rendezvous.prefix, what);
   try {
-    // Those that are still busy with something else would be taken for far.
-    if (networks > 0) {
-      const std::string arrived = what + "/arrived";
-      store.set(fmt::format("{}/{}/{}", rendezvous.prefix, arrived, rank), {});
-      collect(store, rendezvous, arrived, *signal, rank, options.identity.size, deadline);
-    }
     discovery = discover_islands(ranks, rank, *router, store, await, prefix, options.islands_file,
                                  networks == 0 ? Known::kMayBeKept : Known::kOnlyMeasured);
   } catch (const Error& error) {

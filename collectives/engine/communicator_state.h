@@ -62,6 +62,8 @@ struct Communicator::State {
 
   /// What is known of the network. `locations()`, which must outlive the call.
   NetworkFacts facts_of(const std::vector<RankLocation>& where) const;
+  /// Of what this rank knows of the links before it measures any; 0: nothing.
+  std::uint64_t links_digest() const;
   /// Makes `rank_map`, and `costs` where enough is known: the same on every rank.
   void arrange_ranks();
   void weigh_network();
@@ -77,16 +79,17 @@ struct Communicator::State {
   // --- what it does where the network is not as it was found
   /// Makes `watch` where this communicator has found islands.
   void begin_to_watch();
-  /// A call begins on an idle or a busy channel. Alike on all ranks, in the order of calls.
-  void watch_call(const ScheduleKey& key);
+  /// After a call was started, alike on all ranks. `alone`: no other collective was under way.
+  void watch_call(const ScheduleKey& key, bool alone);
   /// No collective is under way any more: notes what the watched one attained.
   void note_watched();
   /// Bytes that collectives have received from each rank.
   std::vector<std::uint64_t> received_by_rank() const;
-  /// Whether the next call may begin: no check of the network is due, nor under way. Begins the one and ends
-  /// the other. Where the network is not as it was found it blocks while the hosts measure. Throws what that
-  /// throws.
-  bool network_is_checked();
+  /// Where a check of the network is due, and no rank can go on from that blocking call before all have come
+  /// to it: exchanges what all have seen, and where the network is not as it was found, lets the hosts
+  /// measure.
+  void check_network_before(const CollectiveCall& call);
+  NetworkWatch::Judgement exchange_reports();
   void renew_network(std::string why);
 
   // --- what calls do
@@ -226,7 +229,7 @@ struct Communicator::State {
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
   std::vector<Member> members;
   std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank
-  bool same_links = true;              ///< all ranks have the same cluster file
+  bool same_links = true;              ///< all ranks knew the same of them: links_digest()
   Discovery discovery;                 ///< its islands in place of clusters that nobody declared
   std::optional<NetworkWatch> watch;   ///< nothing where it found none itself
   /// The call of `watch` that is carried out alone.
@@ -234,16 +237,9 @@ struct Communicator::State {
     std::size_t number = 0;
     TimePoint since{};
     std::vector<std::uint64_t> before;  ///< received_by_rank()
-    bool both_ways = false;             ///< what a rank receives cannot have come before it began
   };
   std::optional<WatchedCall> watched;
-  struct NetworkCheck {
-    std::array<float, NetworkWatch::kReportFloats> own{};
-    std::vector<float> all;
-    Channels::Ticket ticket;
-  };
-  std::unique_ptr<NetworkCheck> network_check;  ///< under way
-  std::size_t networks = 0;                     ///< how often the network was measured while calls were made
+  std::size_t networks = 0;  ///< how often the network was measured while calls were made
   RankMap rank_map;
   std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
   std::unique_ptr<Mesh> mesh;     ///< null for a single rank

@@ -21,19 +21,14 @@ void Communicator::State::begin_to_watch() {
   for (const Member& member : members)
     host_of_rank.push_back(hosts.emplace(member.host, hosts.size()).first->second);
   watch.emplace(discovery.found, std::move(island_of_rank), std::move(host_of_rank),
-                static_cast<std::size_t>(options.identity.rank));
+                static_cast<std::size_t>(options.identity.rank), networks);
 }
 
-void Communicator::State::watch_call(const ScheduleKey& key) {
-  watched.reset();
-  // Of parts that differ not every rank knows all.
-  if (key.problem.uneven ||
-      !watch->shows_rates(size_of_call(key.collective, key.problem, options.identity.size)))
-    return;
+void Communicator::State::watch_call(const ScheduleKey& key, bool alone) {
+  // Of no other collective is it certain that what a rank receives has not come before it began.
+  if (key.collective != Collective::kAllReduce || !watch->shows_rates(key.problem.bytes())) return;
   const std::size_t number = watch->count();
-  if (!channels->idle()) return;
-  watched = WatchedCall{number, options.router.clock->now(), received_by_rank(),
-                        key.collective == Collective::kAllReduce};
+  if (alone) watched = WatchedCall{number, options.router.clock->now(), received_by_rank()};
 }
 
 void Communicator::State::note_watched() {
@@ -41,9 +36,7 @@ void Communicator::State::note_watched() {
   const Duration took = options.router.clock->now() - one.since;
   std::vector<std::uint64_t> received = received_by_rank();
   for (std::size_t peer = 0; peer < received.size(); ++peer) received[peer] -= one.before[peer];
-  ReceivedInCall sorted = watch->sort(received);
-  if (!one.both_ways) sorted.expected_seconds = 0;
-  watch->note(one.number, took, sorted);
+  watch->note(one.number, took, watch->sort(received));
 }
 
 std::vector<std::uint64_t> Communicator::State::received_by_rank() const {
@@ -57,36 +50,42 @@ std::vector<std::uint64_t> Communicator::State::received_by_rank() const {
   return all;
 }
 
-bool Communicator::State::network_is_checked() {
-  if (!watch) return true;
-  if (!network_check) {
-    if (!watch->due()) return true;
-    network_check = std::make_unique<NetworkCheck>();
-    network_check->own = watch->begin_check();
-    network_check->all.resize(network_check->own.size() * members.size());
-    const CollectiveCall exchange{Collective::kAllGather, network_check->own.data(),
-                                  network_check->all.data(), network_check->own.size(), DataType::kFloat32};
-    const ScheduleKey key = check(exchange);
-    const Choice choice = collectives::choose(key.collective, key.problem, situation());
-    network_check->ticket = start_by_messages(exchange, key, choice, 0);
+void Communicator::State::check_network_before(const CollectiveCall& call) {
+  const bool meets_all = call.collective == Collective::kAllReduce || call.collective == Collective::kBarrier;
+  if (!meets_all || !watch->due()) return;
+  check_arguments(call);
+  const auto what = [] { return std::string("comparing the network with what was found of it"); };
+  try {
+    // They go as the network was when they were called.
+    wait_until([&] { return deferred.empty(); }, what);
+    NetworkWatch::Judgement found = exchange_reports();
+    if (found.verdict != NetworkVerdict::kAsFound) renew_network(std::move(found.why));
+  } catch (const std::exception& error) {
+    fail_for(error, what);
   }
-  if (!channels->done(network_check->ticket)) return false;
-  NetworkWatch::Judgement found = watch->judge(network_check->all);
-  network_check.reset();
-  if (found.verdict != NetworkVerdict::kAsFound) renew_network(std::move(found.why));
-  return true;
+}
+
+NetworkWatch::Judgement Communicator::State::exchange_reports() {
+  // Without the store, whose process need not stay, nobody can measure.
+  signal->check();
+  const auto own = watch->begin_check(signal->reaches_store());
+  std::vector<float> all(own.size() * members.size());
+  const CollectiveCall exchange{Collective::kAllGather, own.data(), all.data(), own.size(),
+                                DataType::kFloat32};
+  const ScheduleKey key = check(exchange);
+  const Choice choice = collectives::choose(key.collective, key.problem, situation());
+  const Channels::Ticket ticket = start_by_messages(exchange, key, choice, 0);
+  wait_until([&] { return channels->done(ticket); },
+             [] { return std::string("the exchange of what ranks have seen of the network"); });
+  return watch->judge(all);
 }
 
 void Communicator::State::renew_network(std::string why) {
   if (options.identity.rank == 0)
     options.log.info("the network is not as it was found: {}; the hosts measure again", why);
   ++networks;
-  try {
-    const Deadline deadline = within(options.deadline);
-    discover(*rendezvous.store->connect(deadline, options.log), deadline);
-  } catch (const std::exception& error) {
-    fail_for(error, [] { return std::string("measuring the network again"); });
-  }
+  const Deadline deadline = within(options.deadline);
+  discover(*rendezvous.store->connect(deadline, options.log), deadline);
   discovery.renewed = std::move(why);
   arrange_ranks();
   begin_to_watch();

@@ -10,7 +10,7 @@ namespace {
 
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
 // texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u8 bytes of the set of
-// processors (without zeros at its end), the set (processor p is bit p % 8 of byte p / 8), u64 cluster file,
+// processors (without zeros at its end), the set (processor p is bit p % 8 of byte p / 8), u64 links,
 // u16 length of the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
 constexpr std::uint8_t kRecordVersion = 5;
@@ -63,7 +63,7 @@ RankRecord read_record(std::span<const std::byte> bytes) {
   record.memory.doorbell = static_cast<std::int32_t>(reader.number<std::uint32_t>());
   record.memory.token = reader.number<std::uint64_t>();
   record.processors = read_processors(reader);
-  record.cluster_file = reader.number<std::uint64_t>();
+  record.links = reader.number<std::uint64_t>();
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
   return record;
@@ -89,7 +89,7 @@ std::vector<std::byte> RankRecord::encode() const {
   writer.number(static_cast<std::uint32_t>(memory.doorbell));
   writer.number(memory.token);
   write_processors(writer, processors);
-  writer.number(cluster_file);
+  writer.number(links);
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());
   writer.number(static_cast<std::uint16_t>(encoded.size()));

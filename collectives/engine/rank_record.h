@@ -21,7 +21,9 @@ struct RankRecord {
   HostCard memory;                                            ///< for ranks of the same host
   compute::ProcessorSet processors;                           ///< on which its thread may run
   transport::Endpoint endpoint;
-  std::uint64_t cluster_file = 0;  ///< digest_of() the rank's; 0: it has none
+  /// Of what the rank knows of the links: its cluster file, and the islands that another communicator, of
+  /// which this one is a part, has found; 0: nothing.
+  std::uint64_t links = 0;
 
   /// Texts are cut at 255 bytes.
   std::vector<std::byte> encode() const;

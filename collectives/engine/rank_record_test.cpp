@@ -20,7 +20,7 @@ RankRecord example_record() {
                  {},
                  {}};
   one.processors.set(0).set(17).set(1023);
-  one.cluster_file = 0x0123456789abcdef;
+  one.links = 0x0123456789abcdef;
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};
   one.endpoint.set_ids();
@@ -45,7 +45,7 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.settings, example_record().settings);
   EXPECT_EQ(again.memory, example_record().memory);
   EXPECT_EQ(again.processors, example_record().processors);
-  EXPECT_EQ(again.cluster_file, example_record().cluster_file);
+  EXPECT_EQ(again.links, example_record().links);
   EXPECT_EQ(again.encode(), example_record().encode());
 }
 

@@ -40,7 +40,6 @@ struct DeferredCollective {
   CollectiveCall call;  ///< on host memory
   ScheduleKey key;
   std::optional<Choice> choice;  ///< nothing for a rank alone
-  std::size_t network = 0;       ///< State::networks as that was chosen
   std::size_t channel = 0;
   std::shared_ptr<gpu::Staged> staged;  ///< null: none of its buffers is GPU memory
   bool begun = false;

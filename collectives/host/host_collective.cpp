@@ -94,7 +94,7 @@ void HostCollective::start(const HostCall& call) noexcept {
   in_parts_ = false;
   const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
   const compute::LastLevelCaches caches = group_.caches();
-  streams_ = copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
+  streams_ = kCanStream && copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
   // Slots that are in another cache than their reader are slower than buffers.
   const bool slots_are_faster = streams_ && caches.count == 1 &&
                                 BufferReader::is_slower_than_streams(group_.size(), copied / caches.bytes);
