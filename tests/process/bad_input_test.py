@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -320,9 +321,14 @@ class BadInput(unittest.TestCase):
         port = unused_port()
         first, second = self.rank(0, port), self.rank(1, port, secret="wrong")
         self.assertIn("TOMBOLO_SECRET", self.ends(second))
-        first.kill()  # which waits for the right rank 1 meanwhile, and would for long
-        _, error = first.communicate(timeout=60)
-        self.assertIn("wrong secret", error)
+        # It waits for the right rank 1 meanwhile, and would for long; it says so once its answer has gone out.
+        patience = threading.Timer(60, first.kill)
+        patience.start()
+        said = next((line for line in first.stderr if "wrong secret" in line), "")
+        patience.cancel()
+        first.kill()
+        first.communicate(timeout=60)
+        self.assertIn("wrong secret", said)
 
     # ---- emulation
 
