@@ -101,19 +101,23 @@ NetworkWatch::Judgement NetworkWatch::judge(std::span<const float> reports) cons
   double attained = 0, nearer = 0;
   for (std::size_t kept = 0; kept < kKept; ++kept) {
     // A rank that came early waited for the others, which says nothing of the network.
-    double shortest = std::numeric_limits<double>::infinity();
+    double shortest = std::numeric_limits<double>::infinity(), longest = 0, expected = 0;
     bool noted_by_all = true;
     std::vector<double> bytes(groups);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const OfCall one = read(reports, rank, kept);
       noted_by_all &= one.took > 0;
+      longest = std::max(longest, one.took);
+      expected = std::max(expected, one.expected);
       const double received = apart ? one.other_islands : one.own_island;
       if (one.took <= 0 || received <= 0) continue;
       shortest = std::min(shortest, one.took);
       bytes[apart ? static_cast<std::size_t>(island_of_rank_[rank]) : host_of_rank_[rank]] += received;
-      nearer = std::max(nearer, one.expected / one.took);
     }
-    if (noted_by_all) attained = std::max(attained, *std::ranges::max_element(bytes) / shortest);
+    if (!noted_by_all) continue;
+    // What came before a rank began cannot have come before the first one did.
+    nearer = std::max(nearer, expected / longest);
+    attained = std::max(attained, *std::ranges::max_element(bytes) / shortest);
   }
   if (apart && nearer > kMuchNearer)
     return {NetworkVerdict::kNearer,

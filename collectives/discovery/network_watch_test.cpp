@@ -171,6 +171,14 @@ TEST(NetworkWatch, FindsIslandsNearerWhereOneHostReceivesMuchFaster) {
   EXPECT_NE(found.why.find("5.2 times"), std::string::npos) << found.why;
 }
 
+// Who came late found there what the others had sent long before.
+TEST(NetworkWatch, TakesNoHostForNearWhereARankCameLate) {
+  Watches watches(Watches::two_islands(1e7));
+  watches.call(ring(10 * kMebi),
+               {milliseconds(1000), milliseconds(1000), milliseconds(100), milliseconds(900)});
+  EXPECT_EQ(watches.check().verdict, NetworkVerdict::kAsFound);
+}
+
 TEST(NetworkWatch, HoldsPairsOfIslandsAgainstWhatWasFoundOfThem) {
   Islands found = Watches::two_islands(1e7);
   found.of_host = {0, 1, 2, 2};

@@ -320,13 +320,14 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
   note_start(made.number, call);
   std::optional<Choice> choice;
   if (mesh) choice = choose(made.key);
-  const bool alone = mesh && channels->idle();
-  if (!in_use && deferred.empty()) {
+  const bool begins = !in_use && deferred.empty();
+  // Without a thread it stands still while its caller computes, which says nothing of the network.
+  auto to_watch = watch ? count_call(made.key, begins && thread != nullptr) : std::nullopt;
+  if (begins) {
     made.by = begin(call, made.key, choice, channel);
-    if (watch) watch_call(made.key, alone);
+    watched = std::move(to_watch);
     return made;
   }
-  if (watch) watch_call(made.key, false);
   made.deferred = std::make_shared<DeferredCollective>(
       DeferredCollective{std::move(on_host), made.key, choice, channel, std::move(in_use)});
   deferred.push_back(made.deferred);
@@ -392,9 +393,9 @@ void Communicator::State::run(const CollectiveCall& call) {
     by.ticket.number = start_in_host_memory(call, key);
     if (spin_in_host_memory(by.ticket.number)) return operations_kept.complete(number);
   } else {
-    const bool alone = channels->idle();
+    auto to_watch = watch ? count_call(key, true) : std::nullopt;
     by.ticket = start_by_messages(call, key, choice, 0);
-    if (watch) watch_call(key, alone);
+    watched = std::move(to_watch);
   }
   wait_for({call, key, number, by});
 }

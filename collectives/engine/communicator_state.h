@@ -79,8 +79,14 @@ struct Communicator::State {
   // --- what it does where the network is not as it was found
   /// Makes `watch` where this communicator has found islands.
   void begin_to_watch();
-  /// After a call was started, alike on all ranks. `alone`: no other collective was under way.
-  void watch_call(const ScheduleKey& key, bool alone);
+  /// Of a call that is about to begin, alike on all ranks. Returns what to note of it, where it can be noted:
+  /// it `moves` from now on, and no other collective is under way.
+  struct WatchedCall {
+    std::size_t number = 0;
+    TimePoint since{};
+    std::vector<std::uint64_t> before;  ///< received_by_rank()
+  };
+  std::optional<WatchedCall> count_call(const ScheduleKey& key, bool moves);
   /// No collective is under way any more: notes what the watched one attained.
   void note_watched();
   /// Bytes that collectives have received from each rank.
@@ -89,8 +95,11 @@ struct Communicator::State {
   /// to it: exchanges what all have seen, and where the network is not as it was found, lets the hosts
   /// measure.
   void check_network_before(const CollectiveCall& call);
-  NetworkWatch::Judgement exchange_reports();
-  void renew_network(std::string why);
+  /// Null where this rank cannot reach it.
+  std::unique_ptr<Store> store_for_renewal();
+  /// `store`: null where this rank cannot reach it. `what` describes the call that waits.
+  NetworkWatch::Judgement exchange_reports(const Store* store, const std::function<std::string()>& what);
+  void renew_network(Store& store, std::string why);
 
   // --- what calls do
   /// Whether the call is in place; throws kInvalidUsage where its arguments cannot be right.
@@ -232,14 +241,8 @@ struct Communicator::State {
   bool same_links = true;              ///< all ranks knew the same of them: links_digest()
   Discovery discovery;                 ///< its islands in place of clusters that nobody declared
   std::optional<NetworkWatch> watch;   ///< nothing where it found none itself
-  /// The call of `watch` that is carried out alone.
-  struct WatchedCall {
-    std::size_t number = 0;
-    TimePoint since{};
-    std::vector<std::uint64_t> before;  ///< received_by_rank()
-  };
-  std::optional<WatchedCall> watched;
-  std::size_t networks = 0;  ///< how often the network was measured while calls were made
+  std::optional<WatchedCall> watched;  ///< under way, and no other one
+  std::size_t networks = 0;            ///< how often the network was measured while calls were made
   RankMap rank_map;
   std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
   std::unique_ptr<Mesh> mesh;     ///< null for a single rank

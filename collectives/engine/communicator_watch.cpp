@@ -6,6 +6,11 @@
 #include "collectives/engine/communicator_state.h"
 
 namespace tombolo::collectives {
+namespace {
+
+constexpr Duration kRenewalStorePatience = std::chrono::seconds(2);
+
+}  // namespace
 
 void Communicator::State::begin_to_watch() {
   watch.reset();
@@ -24,11 +29,13 @@ void Communicator::State::begin_to_watch() {
                 static_cast<std::size_t>(options.identity.rank), networks);
 }
 
-void Communicator::State::watch_call(const ScheduleKey& key, bool alone) {
-  // Of no other collective is it certain that what a rank receives has not come before it began.
-  if (key.collective != Collective::kAllReduce || !watch->shows_rates(key.problem.bytes())) return;
+std::optional<Communicator::State::WatchedCall> Communicator::State::count_call(const ScheduleKey& key,
+                                                                                bool moves) {
+  // Others bring a rank what was sent long before it came, or much less to each than the network could.
+  if (key.collective != Collective::kAllReduce || !watch->shows_rates(key.problem.bytes())) return {};
   const std::size_t number = watch->count();
-  if (alone) watched = WatchedCall{number, options.router.clock->now(), received_by_rank()};
+  if (!moves || !channels->idle()) return {};
+  return WatchedCall{number, options.router.clock->now(), received_by_rank()};
 }
 
 void Communicator::State::note_watched() {
@@ -51,24 +58,40 @@ std::vector<std::uint64_t> Communicator::State::received_by_rank() const {
 }
 
 void Communicator::State::check_network_before(const CollectiveCall& call) {
-  const bool meets_all = call.collective == Collective::kAllReduce || call.collective == Collective::kBarrier;
+  const bool meets_all = call.collective == Collective::kBarrier ||
+                         (call.collective == Collective::kAllReduce && call.count > 0);
   if (!meets_all || !watch->due()) return;
   check_arguments(call);
-  const auto what = [] { return std::string("comparing the network with what was found of it"); };
+  const auto what = [&] {
+    return fmt::format("comparing the network with what was found of it, before {} #{}",
+                       collective_name(call.collective), operations + 1);
+  };
   try {
     // They go as the network was when they were called.
     wait_until([&] { return deferred.empty(); }, what);
-    NetworkWatch::Judgement found = exchange_reports();
-    if (found.verdict != NetworkVerdict::kAsFound) renew_network(std::move(found.why));
+    const std::unique_ptr<Store> store = store_for_renewal();
+    NetworkWatch::Judgement found = exchange_reports(store.get(), what);
+    if (found.verdict != NetworkVerdict::kAsFound) renew_network(*store, std::move(found.why));
   } catch (const std::exception& error) {
     fail_for(error, what);
   }
 }
 
-NetworkWatch::Judgement Communicator::State::exchange_reports() {
-  // Without the store, whose process need not stay, nobody can measure.
+std::unique_ptr<Store> Communicator::State::store_for_renewal() {
+  // Its process need not stay as long as the communicator, which does without it.
   signal->check();
-  const auto own = watch->begin_check(signal->reaches_store());
+  if (!signal->reaches_store()) return nullptr;
+  try {
+    return rendezvous.store->connect(within(std::min<Duration>(kRenewalStorePatience, options.deadline)),
+                                     options.log);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+NetworkWatch::Judgement Communicator::State::exchange_reports(const Store* store,
+                                                              const std::function<std::string()>& what) {
+  const auto own = watch->begin_check(store != nullptr);
   std::vector<float> all(own.size() * members.size());
   const CollectiveCall exchange{Collective::kAllGather, own.data(), all.data(), own.size(),
                                 DataType::kFloat32};
@@ -76,17 +99,27 @@ NetworkWatch::Judgement Communicator::State::exchange_reports() {
   const Choice choice = collectives::choose(key.collective, key.problem, situation());
   const Channels::Ticket ticket = start_by_messages(exchange, key, choice, 0);
   wait_until([&] { return channels->done(ticket); },
-             [] { return std::string("the exchange of what ranks have seen of the network"); });
+             [&] {
+               const auto awaited = channels->awaited(ticket);
+               return what() +
+                      (awaited ? ": waiting for " + mesh->describe(awaited->traffic, awaited->peer) : "");
+             });
   return watch->judge(all);
 }
 
-void Communicator::State::renew_network(std::string why) {
+void Communicator::State::renew_network(Store& store, std::string why) {
   if (options.identity.rank == 0)
     options.log.info("the network is not as it was found: {}; the hosts measure again", why);
   ++networks;
-  const Deadline deadline = within(options.deadline);
-  discover(*rendezvous.store->connect(deadline, options.log), deadline);
-  discovery.renewed = std::move(why);
+  Discovery before = std::move(discovery);
+  discover(store, within(options.deadline));
+  // Hosts too busy to measure know less than they did before; all come to the same conclusion.
+  const bool in_time = discovery.found.count > 1 || discovery.found.inside_bytes_per_second > 0;
+  if (in_time) {
+    discovery.renewed = std::move(why);
+  } else {
+    discovery = std::move(before);
+  }
   arrange_ranks();
   begin_to_watch();
   schedules.clear();
