@@ -191,12 +191,10 @@ StepNetwork::Lane StepNetwork::lane(const Path& path, int from_host, int to_host
     rate -= std::max(0.0, part.bytes_per_second - most);
   }
   rate = std::max(rate, path.bytes_per_second);
-  const double usual = path.bytes_per_second;
-  lane.bytes_per_second =
-      std::min({rate, most(from_host, from, true, usual), most(to_host, to, false, usual)});
+  lane.bytes_per_second = std::min({rate, most(from_host, from, true), most(to_host, to, false)});
   const auto [pair, added] = pairs_.try_emplace({from_host, from, to_host, to}, 0);
   if (added) pair->second = engine_.add_resource(rate, bursts);
-  lane.resources = {nics(from_host, from, true, usual), nics(to_host, to, false, usual), pair->second};
+  lane.resources = {nics(from_host, from, true), nics(to_host, to, false), pair->second};
   lane.resources.insert(lane.resources.end(), shared.begin(), shared.end());
   lane.from = std::move(from);
   lane.to = std::move(to);
@@ -250,22 +248,29 @@ std::vector<Flow> StepNetwork::flows() const {
 }
 
 /// What leaves (`out`) or reaches these NICs of a host.
-FluidEngine::Resource StepNetwork::nics(int host, const Nics& nics, bool out, double usual) {
+FluidEngine::Resource StepNetwork::nics(int host, const Nics& nics, bool out) {
   const auto [entry, added] = nics_.try_emplace({host, nics, out}, 0);
   if (added) {
     double bursts = 0;
     for (const int nic : nics) bursts += burst(host, nic);
-    entry->second = engine_.add_resource(most(host, nics, out, usual), bursts);
+    entry->second = engine_.add_resource(most(host, nics, out), bursts);
   }
   return entry->second;
 }
 
-/// What these NICs attain in one direction; one of which the cluster file tells nothing counts as `usual`.
-double StepNetwork::most(int host, const Nics& nics, bool out, double usual) const {
+/// What these NICs attain in one direction. One of which the cluster file tells nothing counts as the fastest
+/// of its kind on the host, whichever transfer comes first: a search meets them in another order than a
+/// simulation.
+double StepNetwork::most(int host, const Nics& nics, bool out) const {
+  const std::vector<topology::Nic>& all = view_.host(host).nics;
+  const auto known = [&](int nic) { return out ? view_.egress(host, nic) : view_.ingress(host, nic); };
   double rate = 0;
   for (const int nic : nics) {
-    const double known = out ? view_.egress(host, nic) : view_.ingress(host, nic);
-    rate += known > 0 ? known : usual;
+    double one = known(nic);
+    const bool told = one > 0;
+    for (int other = 0; !told && at(other) < all.size(); ++other)
+      if (all[at(other)].kind == all[at(nic)].kind) one = std::max(one, known(other));
+    rate += one;
   }
   return rate;
 }

@@ -107,8 +107,8 @@ class StepNetwork {
   std::vector<Nics> cells_of(int host, int senders, const Nics& nics);
   const Cells& cells(int host, const Nics& nics);
   Lane lane(const Path& path, int from_host, int to_host, Nics from, Nics to);
-  Resource nics(int host, const Nics& nics, bool out, double usual);
-  double most(int host, const Nics& nics, bool out, double usual) const;
+  Resource nics(int host, const Nics& nics, bool out);
+  double most(int host, const Nics& nics, bool out) const;
   Resource shared_link(int index);
   Resource port(const TransferEnd& end, bool out);
   double burst(int host, int index) const;
