@@ -102,6 +102,10 @@ inline Plan random_plan(std::mt19937_64& random, const topology::ClusterFile& fi
   const int micro_batches = chunks > 1 ? 2 * stages : 1 + static_cast<int>(random() % 4);
   Plan plan = simple_plan(experts ? mixture_model(24) : small_model(24), {}, stages, replicas, micro_batches);
   Job& job = plan.job;
+  if (experts) {
+    job.model.dense_first = one_of(random, {0, 0, 6, 12});
+    job.model.moe_every = one_of(random, {1, 1, 2});
+  }
   job.framework = one_of(random, {Framework::kTombolo, Framework::kMegatron, Framework::kMegatron,
                                   Framework::kDeepSpeed, Framework::kTorchTitan, Framework::kAny});
   job.tensor = tensor;
