@@ -37,6 +37,19 @@ TEST(AlikeTransfers, CountHowOftenAClassIsOnAResource) {
   EXPECT_EQ(parts[0].uses[1].count, 5) << "the link";
 }
 
+TEST(AlikeTransfers, TheLongestLatenciesOfAClassCountForAllOfIt) {
+  Senders senders(2);
+  senders.alike.add_latencies({0.25, 0.25});
+  senders.alike.add_replica(Colour().add(1));
+  senders.alike.add_transfer(Colour().add(7), 2);
+  senders.alike.add_part(1, 50, std::array{senders.engine.add_resource(10), 0, FluidEngine::kNone});
+  senders.alike.add_latencies({0, 0.5});
+  ASSERT_TRUE(senders.alike.find(senders.engine));
+  ASSERT_EQ(senders.alike.copies(), (std::vector<int>{3, 0, 0}));
+  EXPECT_EQ(senders.alike.for_all(0).latencies.in_clusters, 0.25);
+  EXPECT_EQ(senders.alike.for_all(0).latencies.all, 0.5);
+}
+
 TEST(AlikeTransfers, OneThatDiffersIsAClassOfItsOwn) {
   Senders senders(5, 9);
   ASSERT_TRUE(senders.alike.find(senders.engine));
