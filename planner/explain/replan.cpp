@@ -133,6 +133,14 @@ Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterF
   return moving;
 }
 
+bool pays_to_move(double running_step, double fresh_step, double moving_seconds, double steps) {
+  // The search adds up the same seconds in another order than the simulation of a plan that runs, so that the
+  // steps of one plan may differ in their last digits.
+  constexpr double kRounding = 1e-9;
+  const double saved = running_step - fresh_step;
+  return saved > kRounding * running_step && saved * steps > moving_seconds;
+}
+
 Replan replan(const topology::ClusterFile& cluster, const Plan& running, const Job& job,
               const PlanOptions& options, double steps) {
   Replan result;
@@ -144,7 +152,8 @@ Replan replan(const topology::ClusterFile& cluster, const Plan& running, const J
   Plan fresh = make_plan(cluster, job, options);
   const Moving moving = moving_between(running, fresh, cluster);
   const double saved = result.running_step - fresh.prediction.step_seconds;
-  if (result.running_step > 0 && saved * steps <= moving.seconds) {
+  if (result.running_step > 0 &&
+      !pays_to_move(result.running_step, fresh.prediction.step_seconds, moving.seconds, steps)) {
     result.plan = running;
     Prediction& prediction = result.plan.prediction;
     prediction.step_seconds = result.running_step;

@@ -39,6 +39,10 @@ struct Replan {
   double steps_to_pay = 0;  ///< after so many steps the move has paid; 0 where it stays or has to move
 };
 
+/// Whether moving, which takes so many seconds, saves more over the next `steps` steps. Steps that are equal
+/// to rounding save nothing, so that a plan that is found again goes on.
+bool pays_to_move(double running_step, double fresh_step, double moving_seconds, double steps);
+
 /// `running` on a cluster that may have changed: it goes on, or gives way to the plan that takes the least
 /// for the next `steps` steps, moving included. Throws kInvalidUsage as make_plan() does where nothing fits.
 Replan replan(const topology::ClusterFile& cluster, const Plan& running, const Job& job,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "planner/explain/what_if.h"
 #include "planner/testing/testing.h"
 
@@ -27,6 +29,15 @@ TEST(Replan, KeepsAPlanThatNothingBeats) {
   EXPECT_TRUE(next.keep);
   EXPECT_DOUBLE_EQ(next.running_step, running.prediction.step_seconds);
   EXPECT_EQ(moving_between(running, running, cluster).bytes, 0U);
+}
+
+TEST(Replan, APlanThatIsFoundAgainGoesOnThoughItsSecondsDifferInTheirLastDigits) {
+  EXPECT_FALSE(pays_to_move(std::nextafter(0.67, 1), 0.67, 0, 1e9));
+  EXPECT_FALSE(pays_to_move(0.67, 0.67, 0, 1e9));
+  EXPECT_FALSE(pays_to_move(0.67, 0.68, 0, 1e9));
+  EXPECT_TRUE(pays_to_move(0.67 * (1 + 1e-8), 0.67, 0, 1));
+  EXPECT_TRUE(pays_to_move(0.75, 0.5, 10, 41));
+  EXPECT_FALSE(pays_to_move(0.75, 0.5, 10, 40));
 }
 
 TEST(Replan, LeavesALostHostAndCountsWhatMoves) {

@@ -33,7 +33,7 @@ Colour& Colour::add(double number) noexcept {
 }
 
 int AlikeTransfers::add_transfer(const Colour& role, int replica) {
-  transfers_.push_back({role.value(), replica, parts_.size()});
+  transfers_.push_back({role.value(), replica, parts_.size(), {}});
   return static_cast<int>(transfers_.size() - 1);
 }
 
@@ -135,7 +135,8 @@ void AlikeTransfers::count() {
   for (std::size_t i = 0; i < replicas_.size(); ++i)
     ++copies_[first_replica.try_emplace(replicas_[i], i).first->second];
   for (std::size_t i = 0; i < transfers_.size(); ++i)
-    first_.try_emplace(transfers_[i].colour, static_cast<int>(i));
+    classes_.try_emplace(transfers_[i].colour, Class{static_cast<int>(i), {}})
+        .first->second.latencies.raise(transfers_[i].latencies);
   std::unordered_map<std::uint64_t, Resource> first_resource;
   standing_.resize(resources_.size());
   for (std::size_t i = 0; i < resources_.size(); ++i)
@@ -146,15 +147,16 @@ void AlikeTransfers::count() {
         ++counts_[joined(parts_[part].colour, static_cast<std::uint64_t>(resource))];
 }
 
-const std::vector<AlikePart>& AlikeTransfers::parts(int transfer) {
+const AlikeTransfer& AlikeTransfers::for_all(int transfer) {
   const auto [entry, added] = merged_.try_emplace(transfer);
-  std::vector<AlikePart>& merged = entry->second;
+  AlikeTransfer& merged = entry->second;
   if (!added) return merged;
+  merged.latencies = class_of(transfer).latencies;
   std::vector<std::uint64_t> seen;
   for (const Part& part : parts_of(index(transfer))) {
     if (std::ranges::find(seen, part.colour) != seen.end()) continue;
     seen.push_back(part.colour);
-    AlikePart& one = merged.emplace_back(AlikePart{part.share, part.limit, {}});
+    AlikePart& one = merged.parts.emplace_back(AlikePart{part.share, part.limit, {}});
     for (const Resource resource : resources_of(static_cast<std::size_t>(&part - parts_.data()))) {
       const Resource standing = standing_[index(resource)];
       // Two that are alike limit it alike.

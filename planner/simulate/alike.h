@@ -2,6 +2,7 @@
 // of them can be simulated for all.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -33,6 +34,22 @@ struct AlikePart {
   std::vector<FluidEngine::Use> uses;
 };
 
+/// The longest latency of the pairs of hosts of one cluster between which something is sent, and of all.
+struct Latencies {
+  double in_clusters = 0, all = 0;
+
+  void raise(const Latencies& other) noexcept {
+    in_clusters = std::max(in_clusters, other.in_clusters);
+    all = std::max(all, other.all);
+  }
+};
+
+/// A transfer for all that are alike.
+struct AlikeTransfer {
+  std::vector<AlikePart> parts;  ///< one for each class of parts
+  Latencies latencies;           ///< the longest of all that are alike
+};
+
 /// Divides replicas, transfers and resources into the coarsest classes such that
 ///  * replicas of a class are alike in themselves, and have transfers of the same classes,
 ///  * transfers of a class have the same role, the same class of replica, and parts over resources of the
@@ -53,9 +70,10 @@ class AlikeTransfers {
   /// Members of a team wait for each other, and are alike only where all members of two teams are, in order.
   void add_team(std::vector<int> replicas) { teams_.push_back(std::move(replicas)); }
   /// Adds a transfer which begins at a time that follows from what one replica does; `replica` -1: from what
-  /// all do. Returns its number. add_part() adds to the latest.
+  /// all do. Returns its number. add_part() and add_latencies() add to the latest.
   int add_transfer(const Colour& role, int replica);
   void add_part(double share, double limit, std::span<const Resource> resources);
+  void add_latencies(const Latencies& latencies) { transfers_.back().latencies.raise(latencies); }
 
   /// Finds the classes. False where no two replicas are alike.
   bool find(const FluidEngine& engine);
@@ -63,15 +81,21 @@ class AlikeTransfers {
   /// How many replicas the first of each class stands for, by replica; 0 for the others.
   const std::vector<int>& copies() const noexcept { return copies_; }
   /// Whether a transfer is the first of its class.
-  bool is_first(int transfer) const { return first_.at(transfers_[index(transfer)].colour) == transfer; }
-  /// The parts of a transfer, one for each class.
-  const std::vector<AlikePart>& parts(int transfer);
+  bool is_first(int transfer) const { return class_of(transfer).first == transfer; }
+  /// What stands for all transfers of the class of this one.
+  const AlikeTransfer& for_all(int transfer);
 
  private:
   struct Transfer {
     std::uint64_t colour = 0;
     int replica = -1;
     std::size_t first_part = 0;
+    Latencies latencies;
+  };
+  /// Transfers that are alike.
+  struct Class {
+    int first = 0;
+    Latencies latencies;
   };
   struct Part {
     std::uint64_t colour = 0;
@@ -80,6 +104,7 @@ class AlikeTransfers {
   };
 
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
+  const Class& class_of(int transfer) const { return classes_.at(transfers_[index(transfer)].colour); }
   std::span<const Resource> resources_of(std::size_t part) const;
   std::span<Part> parts_of(std::size_t transfer);
   void refine();
@@ -95,10 +120,10 @@ class AlikeTransfers {
   std::vector<std::uint64_t> sums_;       // while colours are refined
   std::vector<std::uint64_t> table_;      // while they are counted
   std::vector<int> copies_;
-  std::unordered_map<std::uint64_t, int> first_;            // by colour of transfers
-  std::vector<Resource> standing_;                          // by resource: the first of its class
-  std::unordered_map<std::uint64_t, int> counts_;           // by part's colour and resource
-  std::unordered_map<int, std::vector<AlikePart>> merged_;  // by transfer
+  std::unordered_map<std::uint64_t, Class> classes_;  // by colour of transfers
+  std::vector<Resource> standing_;                    // by resource: the first of its class
+  std::unordered_map<std::uint64_t, int> counts_;     // by part's colour and resource
+  std::unordered_map<int, AlikeTransfer> merged_;     // by transfer
 };
 
 }  // namespace tombolo::planner

@@ -30,19 +30,32 @@ TEST(AlikeTransfers, CountHowOftenAClassIsOnAResource) {
   EXPECT_EQ(senders.alike.copies(), (std::vector<int>{5, 0, 0, 0, 0}));
   EXPECT_TRUE(senders.alike.is_first(0));
   EXPECT_FALSE(senders.alike.is_first(1));
-  const auto& parts = senders.alike.parts(0);
+  const auto& parts = senders.alike.for_all(0).parts;
   ASSERT_EQ(parts.size(), 1U);
   ASSERT_EQ(parts[0].uses.size(), 2U);
   EXPECT_EQ(parts[0].uses[0].count, 1) << "its own NIC";
   EXPECT_EQ(parts[0].uses[1].count, 5) << "the link";
 }
 
+TEST(AlikeTransfers, TheLongestLatenciesOfAClassCountForAllOfIt) {
+  Senders senders(2);
+  senders.alike.add_latencies({0.25, 0.25});
+  senders.alike.add_replica(Colour().add(1));
+  senders.alike.add_transfer(Colour().add(7), 2);
+  senders.alike.add_part(1, 50, std::array{senders.engine.add_resource(10), 0, FluidEngine::kNone});
+  senders.alike.add_latencies({0, 0.5});
+  ASSERT_TRUE(senders.alike.find(senders.engine));
+  ASSERT_EQ(senders.alike.copies(), (std::vector<int>{3, 0, 0}));
+  EXPECT_EQ(senders.alike.for_all(0).latencies.in_clusters, 0.25);
+  EXPECT_EQ(senders.alike.for_all(0).latencies.all, 0.5);
+}
+
 TEST(AlikeTransfers, OneThatDiffersIsAClassOfItsOwn) {
   Senders senders(5, 9);
   ASSERT_TRUE(senders.alike.find(senders.engine));
   EXPECT_EQ(senders.alike.copies(), (std::vector<int>{4, 0, 0, 0, 1}));
-  EXPECT_EQ(senders.alike.parts(0)[0].uses[1].count, 4);
-  EXPECT_EQ(senders.alike.parts(4)[0].uses[1].count, 1);
+  EXPECT_EQ(senders.alike.for_all(0).parts[0].uses[1].count, 4);
+  EXPECT_EQ(senders.alike.for_all(4).parts[0].uses[1].count, 1);
   Senders two(2, 9);
   EXPECT_FALSE(two.alike.find(two.engine)) << "none is like another";
 }
@@ -74,8 +87,8 @@ TEST(AlikeTransfers, EqualPartsOfATransferAreOne) {
     for (int rail = 0; rail < 4; ++rail) alike.add_part(0.25, 50, std::array{engine.add_resource(10), link});
   }
   ASSERT_TRUE(alike.find(engine));
-  ASSERT_EQ(alike.parts(0).size(), 1U);
-  EXPECT_EQ(alike.parts(0)[0].uses[1].count, 8);
+  ASSERT_EQ(alike.for_all(0).parts.size(), 1U);
+  EXPECT_EQ(alike.for_all(0).parts[0].uses[1].count, 8);
 }
 
 TEST(Colour, SumsInAnotherOrderAreEqual) {

@@ -34,7 +34,7 @@ StepBuilder::Way::Way(StepBuilder& builder, const Worker& from, const Worker& to
     : network_(builder.network_), route_(builder.end(from), builder.end(to)) {
   if (builder.graph_.copies.empty()) return;
   const int noted = builder.noted_transfers_.at({from.replica, from.slot, to.slot});
-  parts_ = &builder.alike_.parts(noted);
+  for_all_ = &builder.alike_.for_all(noted);
 }
 
 /// Finds the replicas that are alike, unless something is shared in a way for which alike is not enough:

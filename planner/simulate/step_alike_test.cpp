@@ -17,6 +17,7 @@ namespace tombolo::planner {
 namespace {
 
 using testing::alike_hosts;
+using testing::mixture_model;
 using testing::one_of;
 using testing::random_plan;
 using testing::simple_plan;
@@ -99,6 +100,25 @@ TEST(StepAlike, TokenBucketsAreNotSharedOutByOneForAll) {
   for (topology::Host& host : bursts.file.hosts)
     for (topology::Nic& nic : host.nics) nic.burst_bytes = 1e4;
   EXPECT_EQ(bursts.acting(), 0);
+}
+
+TEST(StepAlike, TheNormDoesNotWaitForHostsBetweenWhichNothingIsSent) {
+  // Only the second stage has mixtures, so that the hosts of the first send each other gradients alone, which
+  // go round: never back over the slow links.
+  TwoHalls dense;
+  for (topology::Link& link : dense.file.links)
+    if ((link.from_host == "a1" && link.to_host == "a0") || (link.from_host == "a3" && link.to_host == "a2"))
+      link.latency_seconds = 0.25;
+  dense.plan.job.model = mixture_model(4);
+  dense.plan.job.model.dense_first = 2;
+  dense.plan.job.expert_parallel = 4;
+  for (int rank = 0; rank < 16; ++rank)
+    dense.plan.ranks[at(rank)] = {dense.file.hosts[at(rank / 2)].name, rank % 2, rank / 8, rank % 8};
+  EXPECT_GT(dense.acting(), 0);
+  const ClusterView view(dense.file, "per-peer", {});
+  const double each = simulate(dense.plan, view, {.spans = false}).step_seconds,
+               once = simulate(dense.plan, view, {.spans = false, .links = false}).step_seconds;
+  EXPECT_NEAR(once / each, 1, 1e-9);
 }
 
 TEST(StepAlike, AGraphOfOneForAllHasNoFlowsAndIsSmaller) {

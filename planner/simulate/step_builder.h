@@ -138,13 +138,13 @@ class StepBuilder {
    public:
     Way(StepBuilder& builder, const Worker& from, const Worker& to);
     TransferActivities add(double bytes) {
-      return parts_ ? network_.add(*parts_, bytes) : network_.add(route_, bytes);
+      return for_all_ ? network_.add(*for_all_, bytes) : network_.add(route_, bytes);
     }
 
    private:
     StepNetwork& network_;
     StepNetwork::Route route_;
-    const std::vector<AlikePart>* parts_ = nullptr;  ///< of all that are alike
+    const AlikeTransfer* for_all_ = nullptr;  ///< what stands for all that are alike
   };
   double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
   double sending_seconds(const Worker& from, const Worker& to, double bytes) const;

@@ -193,6 +193,11 @@ TEST(StepExperts, ARingMeetsEquallyOftenThoughSomeDivideExpertsAcrossHostsAndOth
   StepGraph graph = build_step(plan, ClusterView(cluster, plan.routing, {}), 1);
   graph.engine.run();
   EXPECT_GT(graph.engine.finish(), 0);
+  std::vector<int> rounds(4);
+  for (const Bar& bar : graph.bars)
+    if (bar.kind == Bar::Kind::kRing) ++rounds[static_cast<std::size_t>(bar.rank)];
+  EXPECT_GT(rounds[0], 0);
+  EXPECT_EQ(rounds, std::vector<int>(4, rounds[0]));
 }
 
 }  // namespace

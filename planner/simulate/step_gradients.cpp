@@ -151,7 +151,7 @@ FluidEngine::Activity StepBuilder::add_phases(const Members& members, double byt
     if (alike && !alike_.is_first(number)) continue;
     const double part = bytes * transfer.fraction;
     const TransferActivities flow =
-        alike ? network_.add(alike_.parts(number), part)
+        alike ? network_.add(alike_.for_all(number), part)
               : network_.add(members.ends[at(transfer.from)], members.ends[at(transfer.to)], part);
     flows.push_back(flow.last);
     engine().order(begin, flow.first);
@@ -240,7 +240,7 @@ double StepBuilder::norm_seconds() {
   const auto rounds_of = [](std::size_t members) { return std::ceil(std::log2(members)); };
   const double rounds = rounds_of(at(plan_.data_size())) + rounds_of(stages),
                crossing = std::min(rounds, rounds_of(clusters.size()));
-  const StepNetwork::Latencies longest = network_.longest_latencies();
+  const Latencies& longest = network_.longest_latencies();
   return crossing * longest.all + (rounds - crossing) * longest.in_clusters;
 }
 

@@ -87,7 +87,7 @@ auto StepBuilder::add_exchange(const Worker& worker, GroupKind kind, int group, 
     if (noted != kNone && !alike_.is_first(number)) continue;
     const double bytes = times * crossing.bytes;
     const TransferActivities flow = noted != kNone
-                                        ? network_.add(alike_.parts(number), bytes)
+                                        ? network_.add(alike_.for_all(number), bytes)
                                         : network_.add(from_end(crossing), to_end(crossing), bytes);
     engine().order(added.begin, flow.first);
     engine().order(flow.last, arrival);

@@ -54,11 +54,13 @@ TransferActivities StepNetwork::add(Route& route, double bytes) {
   find(route);
   if (route.between_ == nullptr) {
     const Inside& link = route.inside_;
+    longest_.raise(link.latencies);
     const Activity sent = link.bytes_per_second > 0
                               ? engine_.add(bytes, link.bytes_per_second, {link.out, link.in})
                               : engine_.add_delay(0);
     return {sent, sent};
   }
+  longest_.raise(route.between_->latencies);
   std::vector<Lane>& lanes = route.between_->lanes;
   TransferActivities all;
   if (lanes.size() > 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
@@ -72,7 +74,9 @@ TransferActivities StepNetwork::add(Route& route, double bytes) {
   return all;
 }
 
-TransferActivities StepNetwork::add(const std::vector<AlikePart>& parts, double bytes) {
+TransferActivities StepNetwork::add(const AlikeTransfer& transfer, double bytes) {
+  longest_.raise(transfer.latencies);
+  const std::vector<AlikePart>& parts = transfer.parts;
   TransferActivities all;
   if (parts.size() != 1) all = {engine_.add_delay(0), engine_.add_delay(0)};
   if (parts.empty()) engine_.order(all.first, all.last);
@@ -88,12 +92,18 @@ TransferActivities StepNetwork::add(const std::vector<AlikePart>& parts, double 
 void StepNetwork::add_parts(const TransferEnd& from, const TransferEnd& to, AlikeTransfers& alike) {
   Route route(from, to);
   find(route);
+  alike.add_latencies(route.between_ != nullptr ? route.between_->latencies : route.inside_.latencies);
   if (route.between_ != nullptr) {
     for (const Lane& lane : route.between_->lanes)
       alike.add_part(lane.share, lane.bytes_per_second, lane.resources);
   } else if (const Inside& link = route.inside_; link.bytes_per_second > 0) {
     alike.add_part(1, link.bytes_per_second, std::array{link.out, link.in});
   }
+}
+
+Latencies StepNetwork::latencies(int from_host, int to_host) const {
+  const double one = latency(from_host, to_host);
+  return {view_.host(from_host).cluster == view_.host(to_host).cluster ? one : 0, one};
 }
 
 StepNetwork::Between& StepNetwork::between(const TransferEnd& from, const TransferEnd& to, const Path& path) {
@@ -104,6 +114,7 @@ StepNetwork::Between& StepNetwork::between(const TransferEnd& from, const Transf
   if (!added) return between;
   between.from_host = from.host;
   between.to_host = to.host;
+  between.latencies = latencies(from.host, to.host);
   if (first) {
     between.lanes.push_back(lane(path, from.host, to.host, {path.from_nic}, {path.to_nic}));
     return between;
@@ -191,12 +202,10 @@ StepNetwork::Lane StepNetwork::lane(const Path& path, int from_host, int to_host
     rate -= std::max(0.0, part.bytes_per_second - most);
   }
   rate = std::max(rate, path.bytes_per_second);
-  const double usual = path.bytes_per_second;
-  lane.bytes_per_second =
-      std::min({rate, most(from_host, from, true, usual), most(to_host, to, false, usual)});
+  lane.bytes_per_second = std::min({rate, most(from_host, from, true), most(to_host, to, false)});
   const auto [pair, added] = pairs_.try_emplace({from_host, from, to_host, to}, 0);
   if (added) pair->second = engine_.add_resource(rate, bursts);
-  lane.resources = {nics(from_host, from, true, usual), nics(to_host, to, false, usual), pair->second};
+  lane.resources = {nics(from_host, from, true), nics(to_host, to, false), pair->second};
   lane.resources.insert(lane.resources.end(), shared.begin(), shared.end());
   lane.from = std::move(from);
   lane.to = std::move(to);
@@ -211,24 +220,11 @@ StepNetwork::Inside StepNetwork::inside(const TransferEnd& from, const TransferE
     // GPUs have links of their own, and those of one slot send together.
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);
     const Resource out = port(from, true);
-    return {rate, out, port(to, false)};
+    return {rate, out, port(to, false), {}};
   }
   const auto [bus, added] = buses_.try_emplace(from.host, 0);
   if (added) bus->second = engine_.add_resource(path.bytes_per_second);
-  return {path.bytes_per_second, bus->second, FluidEngine::kNone};
-}
-
-StepNetwork::Latencies StepNetwork::longest_latencies() const {
-  Latencies longest;
-  const auto add = [&](int from, int to) {
-    const double one = latency(from, to);
-    longest.all = std::max(longest.all, one);
-    if (view_.host(from).cluster == view_.host(to).cluster)
-      longest.in_clusters = std::max(longest.in_clusters, one);
-  };
-  for (const auto& [ends, between] : between_) add(between.from_host, between.to_host);
-  for (const auto& [host, bus] : buses_) add(host, host);
-  return longest;
+  return {path.bytes_per_second, bus->second, FluidEngine::kNone, latencies(from.host, from.host)};
 }
 
 std::vector<Flow> StepNetwork::flows() const {
@@ -250,22 +246,29 @@ std::vector<Flow> StepNetwork::flows() const {
 }
 
 /// What leaves (`out`) or reaches these NICs of a host.
-FluidEngine::Resource StepNetwork::nics(int host, const Nics& nics, bool out, double usual) {
+FluidEngine::Resource StepNetwork::nics(int host, const Nics& nics, bool out) {
   const auto [entry, added] = nics_.try_emplace({host, nics, out}, 0);
   if (added) {
     double bursts = 0;
     for (const int nic : nics) bursts += burst(host, nic);
-    entry->second = engine_.add_resource(most(host, nics, out, usual), bursts);
+    entry->second = engine_.add_resource(most(host, nics, out), bursts);
   }
   return entry->second;
 }
 
-/// What these NICs attain in one direction; one of which the cluster file tells nothing counts as `usual`.
-double StepNetwork::most(int host, const Nics& nics, bool out, double usual) const {
+/// What these NICs attain in one direction. One of which the cluster file tells nothing counts as the fastest
+/// of its kind on the host, whichever transfer comes first: a search meets them in another order than a
+/// simulation.
+double StepNetwork::most(int host, const Nics& nics, bool out) const {
+  const std::vector<topology::Nic>& all = view_.host(host).nics;
+  const auto known = [&](int nic) { return out ? view_.egress(host, nic) : view_.ingress(host, nic); };
   double rate = 0;
   for (const int nic : nics) {
-    const double known = out ? view_.egress(host, nic) : view_.ingress(host, nic);
-    rate += known > 0 ? known : usual;
+    double one = known(nic);
+    const bool told = one > 0;
+    for (int other = 0; !told && at(other) < all.size(); ++other)
+      if (all[at(other)].kind == all[at(nic)].kind) one = std::max(one, known(other));
+    rate += one;
   }
   return rate;
 }

@@ -49,7 +49,7 @@ class StepNetwork {
   TransferActivities add(Route& route, double bytes);
   TransferActivities add(const TransferEnd& from, const TransferEnd& to, double bytes);
   /// Adds a transfer for all that are alike; the flows of bytes do not count it.
-  TransferActivities add(const std::vector<AlikePart>& parts, double bytes);
+  TransferActivities add(const AlikeTransfer& transfer, double bytes);
   /// Adds the parts of a transfer between two ends to what may be alike.
   void add_parts(const TransferEnd& from, const TransferEnd& to, AlikeTransfers& alike);
   /// A number for slots of one host, by their first ranks in ascending order, that send through all of their
@@ -57,11 +57,8 @@ class StepNetwork {
   int senders(const std::vector<int>& ranks);
 
   double latency(int from_host, int to_host) const { return view_.path(from_host, to_host).latency_seconds; }
-  /// The longest latency of the pairs of hosts of one cluster between which something is sent, and of all.
-  struct Latencies {
-    double in_clusters = 0, all = 0;
-  };
-  Latencies longest_latencies() const;
+  /// The longest latencies of the transfers so far, but for those inside a host between GPUs.
+  const Latencies& longest_latencies() const noexcept { return longest_; }
   /// The bytes between hosts, by pair of NICs.
   std::vector<Flow> flows() const;
 
@@ -81,11 +78,13 @@ class StepNetwork {
   struct Between {
     int from_host = 0, to_host = 0;
     std::vector<Lane> lanes;
+    Latencies latencies;
   };
   /// The link between two slots of a host.
   struct Inside {
     double bytes_per_second = 0;  ///< 0: it takes no time
     Resource out = FluidEngine::kNone, in = FluidEngine::kNone;
+    Latencies latencies;
   };
   /// Host and senders of both ends.
   struct Ends {
@@ -102,13 +101,14 @@ class StepNetwork {
   };
 
   void find(Route& route);
+  Latencies latencies(int from_host, int to_host) const;
   Inside inside(const TransferEnd& from, const TransferEnd& to);
   Between& between(const TransferEnd& from, const TransferEnd& to, const Path& path);
   std::vector<Nics> cells_of(int host, int senders, const Nics& nics);
   const Cells& cells(int host, const Nics& nics);
   Lane lane(const Path& path, int from_host, int to_host, Nics from, Nics to);
-  Resource nics(int host, const Nics& nics, bool out, double usual);
-  double most(int host, const Nics& nics, bool out, double usual) const;
+  Resource nics(int host, const Nics& nics, bool out);
+  double most(int host, const Nics& nics, bool out) const;
   Resource shared_link(int index);
   Resource port(const TransferEnd& end, bool out);
   double burst(int host, int index) const;
@@ -128,6 +128,7 @@ class StepNetwork {
   std::map<int, Resource> buses_;  // by host
   std::map<int, Resource> shared_links_;
   std::map<std::pair<int, bool>, Resource> ports_;
+  Latencies longest_;
 };
 
 class StepNetwork::Route {

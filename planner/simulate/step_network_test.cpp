@@ -233,5 +233,31 @@ TEST(StepNetworkRails, ALinkBehindAllNicsIsShared) {
   EXPECT_NEAR(one.finish(), 2, 1e-9);
 }
 
+/// The seconds of a transfer to a near host and one to a far host, from a NIC of which the cluster file says
+/// nothing.
+double from_an_unknown_nic(bool far_first) {
+  topology::ClusterFile cluster = make_cluster({{"a", 3, 2}}, kRate);
+  for (topology::Host& host : cluster.hosts) {
+    host.nics.push_back(host.nics.front());
+    host.nics.back().name += "1";
+  }
+  for (topology::Link& link : cluster.links)
+    if (link.from_host == "a2" || link.to_host == "a2") link.bytes_per_second = kRate / 10;
+  Plan plan = simple_plan(small_model(6), {"a0", "a0", "a1", "a1", "a2", "a2"}, 6, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  const ClusterView view(cluster, "per-peer", {});
+  FluidEngine engine;
+  StepNetwork network(plan, view, engine);
+  for (const bool far : {far_first, !far_first})
+    network.add({1, 0, 1, 1}, far ? TransferEnd{5, 2, 1, 5} : TransferEnd{3, 1, 1, 3}, far ? 10 : 90);
+  engine.run();
+  return engine.finish();
+}
+
+TEST(StepNetworkRails, ANicOfWhichNothingIsKnownIsAsFastWhateverItCarriesFirst) {
+  EXPECT_NEAR(from_an_unknown_nic(false), 1, 1e-9);
+  EXPECT_NEAR(from_an_unknown_nic(true), 1, 1e-9);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -17,11 +17,13 @@ Value one_of(std::mt19937_64& random, std::initializer_list<Value> values) {
   return values.begin()[random() % values.size()];
 }
 
-/// Clusters of hosts that are alike: GPUs, rails of InfiniBand inside a cluster, and one Ethernet NIC, whose
-/// links to other clusters may share one.
+/// Clusters of hosts that are alike: GPUs, rails of InfiniBand inside a cluster, or slower also between them,
+/// and one Ethernet NIC, whose links to other clusters may share one. Of the rails the file may list only the
+/// first one's links.
 inline topology::ClusterFile alike_hosts(std::mt19937_64& random, int clusters, int hosts, int devices) {
   topology::ClusterFile file;
   const int rails = one_of(random, {1, 2, 4});
+  const bool spine = random() % 3 == 0, first_listed = random() % 3 == 0;
   for (int cluster = 0; cluster < clusters; ++cluster)
     for (int number = 0; number < hosts; ++number) {
       topology::Host& host = file.hosts.emplace_back();
@@ -31,7 +33,7 @@ inline topology::ClusterFile alike_hosts(std::mt19937_64& random, int clusters, 
       for (int rail = 0; rail < rails; ++rail) {
         nic.name = "ib" + std::to_string(rail);
         nic.kind = topology::NicKind::kInfiniBand;
-        nic.fabric = host.cluster;
+        nic.fabric = spine ? "spine" : host.cluster;
         host.nics.push_back(nic);
       }
       topology::Nic ethernet;
@@ -48,11 +50,13 @@ inline topology::ClusterFile alike_hosts(std::mt19937_64& random, int clusters, 
   for (const auto& from : file.hosts)
     for (const auto& to : file.hosts)
       for (const topology::Nic& nic : from.nics) {
-        if (nic.name != "eth" && from.cluster != to.cluster) continue;
+        const bool rail = nic.name != "eth", same = from.cluster == to.cluster;
+        if (rail && !same && !spine) continue;
+        if (rail && nic.name != "ib0" && first_listed) continue;
         file.links.push_back({from.name, nic.name, to.name, nic.name,
                               from.name == to.name ? 3e7
-                              : nic.name == "eth"  ? between
-                                                   : inside,
+                              : rail && same       ? inside
+                                                   : between,
                               1e-5, true});
       }
   if (random() % 2 == 0)
@@ -98,6 +102,10 @@ inline Plan random_plan(std::mt19937_64& random, const topology::ClusterFile& fi
   const int micro_batches = chunks > 1 ? 2 * stages : 1 + static_cast<int>(random() % 4);
   Plan plan = simple_plan(experts ? mixture_model(24) : small_model(24), {}, stages, replicas, micro_batches);
   Job& job = plan.job;
+  if (experts) {
+    job.model.dense_first = one_of(random, {0, 0, 6, 12});
+    job.model.moe_every = one_of(random, {1, 1, 2});
+  }
   job.framework = one_of(random, {Framework::kTombolo, Framework::kMegatron, Framework::kMegatron,
                                   Framework::kDeepSpeed, Framework::kTorchTitan, Framework::kAny});
   job.tensor = tensor;

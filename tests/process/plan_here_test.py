@@ -13,15 +13,12 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from ports import unused_port  # noqa: E402
+
 TOMBOLO = os.path.abspath(sys.argv[1])
 RANKS = 2
 SHAPE = ["--layers", "2", "--width", "64", "--heads", "4", "--context", "32", "--batch", "8"]
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class PlanHere(unittest.TestCase):
@@ -38,7 +35,7 @@ class PlanHere(unittest.TestCase):
 
     def as_torchrun(self, *options):
         """The outcome of each rank, as torchrun would start them."""
-        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(RANKS),
+        variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port()), "WORLD_SIZE": str(RANKS),
                      "LOCAL_WORLD_SIZE": str(RANKS)}
         ranks = []
         for rank in range(RANKS):
