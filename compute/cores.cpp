@@ -1,7 +1,6 @@
 #include "compute/cores.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "compute/caches.h"
 
 namespace tombolo::compute {
 namespace {
@@ -98,7 +99,7 @@ ProcessorSet own_processors() noexcept {
   if (::sched_getaffinity(0, sizeof set, &set) == 0) {
     for (std::size_t one = 0; one < found.size(); ++one) found[one] = CPU_ISSET(one, &set);
   } else {
-    const auto all = static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+    const auto all = static_cast<std::size_t>(processors_of_machine());
     for (std::size_t one = 0; one < std::min(all, found.size()); ++one) found.set(one);
   }
   if (found.none()) found.set(0);

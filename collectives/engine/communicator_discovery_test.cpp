@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -279,6 +280,36 @@ TEST(Discovery, MeasuresAgainWhereCallsAreMuchSlowerThanTheFileSays) {
         EXPECT_EQ(islands_of(all), 2U);
       },
       with_hooks(discovering(rates, file), hooks));
+}
+
+// What they know then is less than what the file says.
+TEST(Discovery, KeepsWhatWasKnownWhereHostsAreTooBusyToMeasureAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("islands.json");
+  StoreHooks hooks;
+  quiet_survey(hooks, {5e7, 5e7, 5e7});
+  const auto before = hooks.change_value;
+  std::atomic<bool> measured_again{false};
+  hooks.change_value = [&](std::string_view key, std::vector<std::byte>& row) {
+    before(key, row);
+    if (key.find("/islands-again-1/rate") == std::string_view::npos) return;
+    measured_again = true;
+    std::ranges::fill(row, std::byte{0});  // not tried before time ran out
+  };
+  const auto equal = with_hooks(discovering({5e7, 5e7, 5e7}, file), hooks);
+  run_measured(
+      "AAA", file, [](Communicator&) {}, equal);
+  change_islands(file, first_is_far);
+  expect_fine(run_ranks(
+      "AAA",
+      [](Communicator& all) {
+        const Json network = network_after_calls(all, 9);
+        EXPECT_FALSE(was_renewed(network)) << network;
+        EXPECT_EQ(islands_of(all), 2U);
+      },
+      equal));
+  EXPECT_TRUE(measured_again);
+  EXPECT_FALSE(std::filesystem::exists(file)) << "the next job would begin with it";
 }
 
 TEST(Discovery, DoesNotMeasureAgainWhatIsAsItWasFound) {

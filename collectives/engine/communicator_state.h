@@ -99,6 +99,8 @@ struct Communicator::State {
   std::unique_ptr<Store> store_for_renewal();
   /// `store`: null where this rank cannot reach it. `what` describes the call that waits.
   NetworkWatch::Judgement exchange_reports(const Store* store, const std::function<std::string()>& what);
+  /// Collective: the hosts measure again, and later calls go by what they find; where they are too busy to
+  /// find out in time, by what was known. Throws what discover() does.
   void renew_network(Store& store, std::string why);
 
   // --- what calls do

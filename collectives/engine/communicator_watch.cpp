@@ -8,6 +8,7 @@
 namespace tombolo::collectives {
 namespace {
 
+/// A store whose machine is gone without a word costs each check no more.
 constexpr Duration kRenewalStorePatience = std::chrono::seconds(2);
 
 }  // namespace
