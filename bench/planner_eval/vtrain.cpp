@@ -37,7 +37,7 @@ GridRun vtrain_run(const std::map<std::string, std::string>& row,
                    const std::map<int, topology::ClusterFile>& clusters) {
   Job job;
   job.framework = Framework::kMegatron;
-  job.fused_attention = false;  // as the record says
+  job.fused_attention = false;  // as these runs were
   job.compute = compute;
   job.model.layers = number_in(row, "# layers");
   job.model.hidden = number_in(row, "hidden size");
@@ -113,7 +113,7 @@ void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report)
   report.section("vTrain's runs of GPT on one node of A100s");
   const std::string path = options.data + "/vtrain/one_node_given.csv";
   if (!std::filesystem::exists(path)) return report.note(skipped_without(path, options));
-  const auto compute = library_constants("megatron-deepspeed-2022");
+  const auto compute = library_constants("megatron");
   std::map<int, topology::ClusterFile> clusters;
   const std::vector<GridRun> runs = vtrain_runs(path, compute, clusters, options, report),
                              by_flops = vtrain_runs(path, nullptr, clusters, options, report);
@@ -131,9 +131,10 @@ void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report)
   report.note(fmt::format("By FLOPs over attained FLOP/s alone, rows that were not fitted: {}.",
                           describe(error_of(by_flops, false))));
   report.note(
-      "The cluster is the library's: one host of A100-SXM4-80GB. Constants: the record "
-      "megatron-deepspeed-2022 of "
-      "library/compute.json, 6 fitted by a closed form, not by this simulator. Fitted are the rows in which "
+      "The cluster is the library's: one host of A100-SXM4-80GB. Constants: what --framework megatron takes "
+      "on it "
+      "(library/compute.json), 6 fitted by a closed form, not by this simulator. Fitted are the rows in "
+      "which "
       "layers / 4 + "
       "log2 of the three degrees is even; groups of the regret have equal GPUs, batch, width and layers, and "
       "mix both.");

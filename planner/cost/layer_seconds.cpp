@@ -94,9 +94,9 @@ bool fused(const Job& job, const ComputeProfile& profile) {
   return profile.fused_attention && job.fused_attention;
 }
 
-/// The share that attention's core reaches of the speed of products: as was measured, and where a software
-/// that was measured with a fused one has none, all of it, for its two products are a layer's like others;
-/// the megatron-deepspeed-2022 record of the library was measured so.
+/// The share that attention's core reaches of the speed of products: the record's, and where the job has no
+/// fused attention though the record has, all of it, for its two products are a layer's like others; to
+/// Megatron's A100 record of the library, that was fitted so.
 double attention_share(const Job& job, const ComputeProfile& profile) {
   return fused(job, profile) == profile.fused_attention ? profile.attention : 1;
 }

@@ -1,5 +1,7 @@
 #include "planner/model/compute_profile.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -118,9 +120,21 @@ std::shared_ptr<const ComputeProfiles> ComputeLibrary::of(std::string_view softw
   return found ? profiles : nullptr;
 }
 
-std::shared_ptr<const ComputeProfiles> library_profiles(std::string_view framework) {
+std::vector<std::string> ComputeLibrary::software() const {
+  std::set<std::string> names;
+  for (const Record& record : records) names.insert(record.software.begin(), record.software.end());
+  return {names.begin(), names.end()};
+}
+
+std::shared_ptr<const ComputeProfiles> library_profiles(std::string_view framework,
+                                                        std::string_view software) {
   if (framework == "tombolo") return nullptr;
-  return ComputeLibrary::load().of(framework);
+  const ComputeLibrary library = ComputeLibrary::load();
+  auto profiles = library.of(software.empty() ? framework : software);
+  if (!profiles && !software.empty())
+    fail(Cause::kInvalidUsage, "the library has no constants of the software \"{}\"; it has those of {}",
+         software, fmt::join(library.software(), ", "));
+  return profiles;
 }
 
 }  // namespace tombolo::planner

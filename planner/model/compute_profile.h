@@ -93,10 +93,14 @@ struct ComputeLibrary {
   /// The records of a software; null where there is none, as for the bundled trainer, whose layers are
   /// measured (`tombolo profile`) or follow from FLOPs.
   std::shared_ptr<const ComputeProfiles> of(std::string_view software) const;
+  /// All software that has records, each once, sorted.
+  std::vector<std::string> software() const;
 };
 
-/// The records that the library has of a framework, by its name; null where it has none. Reads the file only
-/// where there can be some. Throws as ComputeLibrary::load() does.
-std::shared_ptr<const ComputeProfiles> library_profiles(std::string_view framework);
+/// The records that the library has of a software, or where none is named of a framework, by its name; null
+/// where it has none of the framework. Reads the file only where there can be some. Throws as
+/// ComputeLibrary::load() does, and kInvalidUsage for a software of which there are no records.
+std::shared_ptr<const ComputeProfiles> library_profiles(std::string_view framework,
+                                                        std::string_view software = {});
 
 }  // namespace tombolo::planner

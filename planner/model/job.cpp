@@ -176,6 +176,7 @@ void Job::check() const {
   if (model.experts > 0) lacks("mixtures of experts");
   if (model.latent()) lacks("latent attention");
   if (blocking_sends) lacks("blocking sends");
+  if (!software.empty()) lacks("choice of software whose constants count");
   if (!fused_attention) lacks("switch for fused attention: its device decides");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

@@ -75,6 +75,8 @@ struct Job {
                                     ///< plain NCCL send/receive
   bool fp32_gradients = true;       ///< but of the bundled trainer, see gradient_bytes()
   Framework framework = Framework::kTombolo;
+  /// Whose measured constants count, as library/compute.json names software; empty: the framework's own.
+  std::string software = {};
   TrainerDevice device = TrainerDevice::kCpu;  ///< of the bundled trainer, on all ranks
   int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
   /// Bytes of each GPU that no plan may use; absent: what planner/cost/reserve.h says. Not part of the plan

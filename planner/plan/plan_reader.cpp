@@ -51,6 +51,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "blocking_sends",
            "fp32_gradients",
            "framework",
+           "software",
            "device",
            "moments"});
   job.global_batch = whole(at.field("global_batch"), 1);
@@ -85,6 +86,7 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
     job.framework = named(*field, framework_from_name, "tombolo, megatron, deepspeed, torchtitan or nemo");
+  if (const auto field = at.optional("software")) job.software = field->text();
   if (const auto field = at.optional("device"))
     job.device = named(*field, trainer_device_from_name, "cpu or cuda");
   if (const auto field = at.optional("moments"))

@@ -33,6 +33,7 @@ Json job_to_json(const Job& job) {
   if (job.blocking_sends) json["blocking_sends"] = true;
   if (!job.fp32_gradients) json["fp32_gradients"] = false;
   if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
+  if (!job.software.empty()) json["software"] = job.software;
   if (job.device != TrainerDevice::kCpu) json["device"] = trainer_device_name(job.device);
   if (job.moment_bytes == 2) json["moments"] = "bf16";
   return json;

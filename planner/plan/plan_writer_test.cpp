@@ -21,7 +21,7 @@ TEST(PlanWriter, WhatIsUsualIsNotWritten) {
   const Json json = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4).to_json();
   for (const char* field :
        {"tensor", "schedule", "chunks", "recompute", "sequence_parallel", "sharding", "overlap_gradients",
-        "blocking_sends", "fp32_gradients", "framework", "device", "moments"})
+        "blocking_sends", "fp32_gradients", "framework", "software", "device", "moments"})
     EXPECT_FALSE(json.at("job").contains(field)) << field;
   EXPECT_FALSE(json.contains("pipelines")) << "replicas are alike";
   EXPECT_FALSE(json.contains("left_out"));

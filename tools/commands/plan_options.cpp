@@ -73,7 +73,8 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
       options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
       options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8") ||
       options.context_parallel > 1 || options.expert_parallel > 1 || options.unfused_attention;
-  if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
+  if (beyond || !options.software.empty())
+    return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
@@ -102,6 +103,22 @@ void refuse_foreign_model(const planner::Job& job) {
          "experts), and {} "
          "is another; take --framework megatron",
          job.model.name.empty() ? "this one" : job.model.name);
+}
+
+/// The layers of a GPU that the named software was not measured on would be another software's.
+void refuse_unmeasured(const planner::Job& job, const topology::ClusterFile& cluster) {
+  if (!job.compute)
+    fail(Cause::kInvalidUsage,
+         "--software names whose measured constants count, and the bundled trainer (--framework tombolo) has "
+         "none; give it --profile");
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices)
+      if (device.kind == topology::DeviceKind::kGpu && job.compute->find(device.name) == nullptr)
+        fail(Cause::kInvalidUsage,
+             "host {} has GPUs {}, of which the library has no constants of {} (library/compute.json); leave "
+             "out "
+             "--software, or add a record",
+             host.name, device.name, job.software);
 }
 
 /// What is recomputed, where that is fixed: by the user, or by times that were measured with it.
@@ -146,6 +163,11 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
          "Who trains: tombolo (the bundled trainer), megatron, deepspeed, torchtitan or nemo. Only what "
          "it can express is planned. Default: tombolo for models of GPT-2's shape, else megatron")
       ->check(CLI::IsMember({"tombolo", "megatron", "deepspeed", "torchtitan", "nemo"}));
+  app.add_option(
+         "--software", options.software,
+         "Whose measured constants of layers count: a framework, or a release that library/compute.json "
+         "has records of, as nanotron; default: the framework")
+      ->type_name("NAME");
   add_count(app, "--tensor", options.tensor,
             "Ranks that share each layer; default: chosen, inside of hosts, where the framework can");
   add_count(app, "--context-parallel", options.context_parallel,
@@ -296,7 +318,9 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   set_device(options, cluster, job);
   set_precision(options, cluster, job);
   refuse_foreign_model(job);
-  job.compute = planner::library_profiles(planner::framework_name(job.framework));
+  job.software = options.software;
+  job.compute = planner::library_profiles(planner::framework_name(job.framework), job.software);
+  if (!job.software.empty()) refuse_unmeasured(job, cluster);
   return job;
 }
 

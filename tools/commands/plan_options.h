@@ -27,7 +27,8 @@ struct PlanOptions {
   int ranks = 0;
   double alpha = 1.0, within_percent = kWithinPercent;
   int tensor = 0, context_parallel = 0, expert_parallel = 0;  // 0: left open
-  std::string framework, schedule, recompute, sharding, context_exchange, device, dtype, moments, reserve;
+  std::string framework, software, schedule, recompute, sharding, context_exchange, device, dtype, moments,
+      reserve;
   int chunks = 0;
   std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open
   std::string output, emit, report;

@@ -314,6 +314,43 @@ TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
 }
 
+TEST_F(PlanCommand, TakesTheConstantsOfTheNamedSoftware) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto plan = [&](const char* device, std::vector<std::string> more) {
+    for (auto& host : cluster.hosts)
+      for (auto& one : host.devices) {
+        one.kind = topology::DeviceKind::kGpu;
+        one.name = device;
+        one.flops_per_second = 1e12;
+      }
+    cluster.save(file("cluster.json"));
+    more.insert(more.begin(),
+                {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--pipeline", "2", "--model",
+                 "layers=8,hidden=4096,heads=32,context=512,vocabulary=256,gated=yes"});
+    return run(more);
+  };
+  const auto seconds = [](const Json& one) { return one.at("prediction").at("step_seconds").get<double>(); };
+  ASSERT_EQ(plan("H100-SXM5-80GB", {"--json"}), kExitOk) << err_;
+  const Json usual = Json::parse(out_);
+  EXPECT_FALSE(usual.at("job").contains("software"));
+  ASSERT_EQ(plan("H100-SXM5-80GB", {"--software", "nanotron", "-o", file("plan.json")}), kExitOk) << err_;
+  const auto named = planner::Plan::load(file("plan.json"));
+  EXPECT_EQ(named.job.software, "nanotron");
+  EXPECT_EQ(named.job.framework, planner::Framework::kMegatron);
+  EXPECT_NE(named.prediction.step_seconds, seconds(usual));
+  ASSERT_EQ(run({"simulate", "--plan", file("plan.json"), "--cluster", file("cluster.json"), "--json"}),
+            kExitOk)
+      << err_;
+  EXPECT_NEAR(Json::parse(out_).at("step_seconds").get<double>(), named.prediction.step_seconds,
+              1e-9 * named.prediction.step_seconds)
+      << "the plan file says whose constants count";
+  EXPECT_NE(plan("A100-SXM4-80GB", {"--software", "nanotron"}), kExitOk);
+  EXPECT_MENTIONS(err_, "host a0 has GPUs A100-SXM4-80GB, of which the library has no constants of nanotron");
+  EXPECT_NE(plan("H100-SXM5-80GB", {"--software", "nano"}), kExitOk);
+  EXPECT_MENTIONS(err_, "megatron, nanotron, nemo");
+  EXPECT_NE(plan("H100-SXM5-80GB", {"--framework", "tombolo", "--software", "nanotron"}), kExitOk);
+}
+
 TEST_F(PlanCommand, PlansInFp8WhereTheGpusHaveIt) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](const char* device, const std::string& dtype, std::vector<std::string> more) {

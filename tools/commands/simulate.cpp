@@ -96,7 +96,8 @@ int run_measured(const SimulateOptions& options, const planner::Plan& plan,
 int run_simulate(const SimulateOptions& options) {
   auto plan = planner::Plan::load(options.plan);
   auto cluster = load_cluster(options.cluster);
-  plan.job.compute = planner::library_profiles(planner::framework_name(plan.job.framework));
+  plan.job.compute =
+      planner::library_profiles(planner::framework_name(plan.job.framework), plan.job.software);
   if (!options.profile.empty())
     plan.job.profile = load_profile(options.profile, plan.job.model, planner::hosts_of(plan), cluster);
   if (!options.measured.empty()) return run_measured(options, plan, cluster);
