@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -89,6 +90,16 @@ std::string format_seconds(double seconds) {
   if (magnitude < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (magnitude < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.3g} s", seconds);
+}
+
+std::string format_flops(double flops_per_second) {
+  for (const auto& [unit, name] : {std::pair(1e15, "PFLOP/s"), {1e12, "TFLOP/s"}})
+    if (flops_per_second >= unit) return fmt::format("{:.3g} {}", flops_per_second / unit, name);
+  return fmt::format("{:.3g} GFLOP/s", flops_per_second / 1e9);
+}
+
+std::string counted(std::int64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
 }
 
 }  // namespace tombolo

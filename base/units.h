@@ -27,5 +27,9 @@ std::string format_bit_rate(double bytes_per_second);
 
 /// "0.3 us", "12 ms", "1.4 s".
 std::string format_seconds(double seconds);
+/// "12.5 TFLOP/s".
+std::string format_flops(double flops_per_second);
+/// "1 stage", "2 stages": of a noun that only takes an s.
+std::string counted(std::int64_t number, std::string_view noun);
 
 }  // namespace tombolo

@@ -59,6 +59,11 @@ TEST(Units, RejectsWhatIsNotABitRateAndNamesIt) {
 TEST(Units, FormatsRatesAndTimes) {
   EXPECT_EQ(format_bit_rate(12.5e6), "100 Mbit/s");
   EXPECT_EQ(format_bit_rate(125e6), "1 Gbit/s");
+  EXPECT_EQ(format_flops(1.5e15), "1.5 PFLOP/s");
+  EXPECT_EQ(format_flops(31.4e12), "31.4 TFLOP/s");
+  EXPECT_EQ(format_flops(10e9), "10 GFLOP/s");
+  EXPECT_EQ(counted(1, "stage"), "1 stage");
+  EXPECT_EQ(counted(0, "stage"), "0 stages");
   EXPECT_EQ(format_seconds(0.012), "12 ms");
   EXPECT_EQ(format_seconds(6e-6), "6 us");
 }

@@ -209,7 +209,7 @@ TEST(Planner, SaysWhichLayoutWouldFitWhenTheJobFixesOneThatDoesNot) {
   const auto enough = static_cast<double>(first_stage_bytes(job, {8, 8}));
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes = enough;
   const std::string message = error_of(cluster, make_job(small_model(16), 8, 1));
-  EXPECT_NE(message.find("with pipeline 2, data 1, micro-batches of 1 rows"), std::string::npos) << message;
+  EXPECT_NE(message.find("with pipeline 2, data 1, micro-batches of 1 row"), std::string::npos) << message;
 }
 
 TEST(Planner, ExplainsWhatDoesNotDivide) {

@@ -74,8 +74,42 @@ int complications(const Plan& plan) {
   return count;
 }
 
-std::string words_of(const Plan& plan) {
-  return plan.uniform() ? layout_text(plan.job) : plan.shape();
+/// "13 13 27 27", or of many stages "5 to 7 each".
+std::string layers_text(const Plan& plan) {
+  constexpr int kMostListed = 8;
+  std::vector<int> layers;
+  for (int slot = 0; slot < plan.pipeline_size(); ++slot) layers.push_back(plan.layers_at(slot));
+  const auto [least, most] = std::ranges::minmax(layers);
+  if (least == most) return fmt::format("{} each", least);
+  return plan.pipeline_size() <= kMostListed ? fmt::format("{}", fmt::join(layers, " "))
+                                             : fmt::format("{} to {} each", least, most);
+}
+
+/// The clusters of the first replica's stages: "A A H H", or of many stages "A x 8, H x 8".
+std::string clusters_text(const SearchContext& context, const Plan& plan) {
+  constexpr int kMostListed = 8;
+  std::vector<std::pair<std::string, int>> runs;
+  for (int slot = 0; slot < plan.pipeline_size(); ++slot) {
+    const topology::Host* host =
+        context.view.cluster().find_host(plan.ranks[at(plan.rank_at(slot, 0, 0))].host);
+    const std::string cluster = host == nullptr ? "?" : host->cluster;
+    if (runs.empty() || runs.back().first != cluster) runs.emplace_back(cluster, 0);
+    ++runs.back().second;
+  }
+  std::vector<std::string> words;
+  for (const auto& [cluster, stages] : runs)
+    if (plan.pipeline_size() <= kMostListed)
+      words.insert(words.end(), at(stages), cluster);
+    else
+      words.push_back(fmt::format("{} x {}", cluster, stages));
+  return fmt::format("{}", fmt::join(words, plan.pipeline_size() <= kMostListed ? " " : ", "));
+}
+
+/// The layout, and where plans of one layout may differ: their stages' layers and places.
+std::string words_of(const SearchContext& context, const Plan& plan) {
+  const std::string layout = plan.uniform() ? layout_text(plan.job) : plan.shape();
+  if (plan.pipeline_size() == 1) return layout;
+  return fmt::format("{}; layers {}, on {}", layout, layers_text(plan), clusters_text(context, plan));
 }
 
 /// The seconds of every plan in every case; entry 0 is the cluster as it is described.
@@ -160,12 +194,13 @@ void note_choice(const Choice& choice, const std::string& fastest, Plan& plan, i
   if (equal == 1)
     plan.notes.push_back(fmt::format("no other kind of plan was found within {:g} % of it", percent));
   else if (choice.cases > 0)
-    plan.notes.push_back(
-        fmt::format("with a kind of device or links {:.0f} % slower or faster it stays within {:g} % of the "
-                    "best of {} plans in {} of "
-                    "{} cases; at worst {:.1f} % behind ({})",
-                    100 * kDisturbance, percent, equal, choice.held, choice.cases, 100 * choice.worst,
-                    choice.worst_case));
+    plan.notes.push_back(fmt::format(
+        "with a kind of device or links {:.0f} % slower or faster it stays within {:g} % of the "
+        "best of {} plans in {} of {} cases{}",
+        100 * kDisturbance, percent, equal, choice.held, choice.cases,
+        choice.worst < 0.0005
+            ? "; it is the best in each"
+            : fmt::format("; at worst {:.1f} % behind ({})", 100 * choice.worst, choice.worst_case)));
 }
 
 }  // namespace
@@ -207,12 +242,12 @@ Plan chosen(const SearchContext& context, std::vector<Plan> ranked, double toler
   for (std::size_t i = 0; i < ranked.size() && choice.next.size() < kNext; ++i)
     if (i != taken)
       choice.next.push_back(
-          {words_of(ranked[i]), ranked[i].prediction.step_seconds,
+          {words_of(context, ranked[i]), ranked[i].prediction.step_seconds,
            i < equal
                ? comparison.why_not(taken, i, tolerance)
                : fmt::format("{:.1f} % slower", 100 * (ranked[i].prediction.step_seconds / fastest - 1))});
   Plan plan = std::move(contenders[taken]);
-  note_choice(choice, taken == 0 ? "" : words_of(ranked.front()), plan, static_cast<int>(equal));
+  note_choice(choice, taken == 0 ? "" : words_of(context, ranked.front()), plan, static_cast<int>(equal));
   plan.choice = std::move(choice);
   return plan;
 }

@@ -7,6 +7,7 @@
 #include "planner/cost/memory.h"
 #include "planner/cost/reserve.h"
 #include "planner/model/index.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
@@ -31,21 +32,35 @@ std::string lacking(const Plan& plan, const topology::ClusterFile& cluster) {
     const double lacks = static_cast<double>(memory[rank].total) - has;
     if (has == 0 || lacks <= most) continue;
     most = lacks;
-    text = fmt::format("rank {} on {} would need {} where it may use {}", rank, plan.ranks[rank].host,
+    // Other frameworks number ranks in their own way.
+    const std::string name =
+        plan.job.framework == Framework::kTombolo ? fmt::format("rank {}", rank) : "a rank";
+    text = fmt::format("{} on {} would need {} where it may use {}", name, plan.ranks[rank].host,
                        format_size(memory[rank].total), format_size(static_cast<std::uint64_t>(has)));
   }
   return text;
 }
 
+std::uint64_t most_memory(const Plan& plan) {
+  std::uint64_t most = 0;
+  for (const RankMemory& memory : memory_by_rank(plan)) most = std::max(most, memory.total);
+  return most;
+}
+
 /// What the plan would be without a choice, in words that follow "without": memory that lacks, or another
-/// time.
+/// time, or more memory.
 std::string outcome(const Plan& without, const Plan& plan, const topology::ClusterFile& cluster) {
   try {
     without.job.check();
     if (std::string text = lacking(without, cluster); !text.empty()) return text;
     const double step = simulate(without, cluster, {.spans = false}).step_seconds;
     const double ratio = step / plan.prediction.step_seconds;
-    if (ratio > 0.995 && ratio < 1.005) return "a step would take as long";
+    if (ratio > 0.995 && ratio < 1.005) {
+      const std::uint64_t with = most_memory(plan), then = most_memory(without);
+      return then <= with ? "a step would take as long"
+                          : fmt::format("a step would take as long, with up to {} more on a rank",
+                                        format_size(then - with));
+    }
     return fmt::format("a step would take {} ({:.2f}x)", format_seconds(step), ratio);
   } catch (const Error& error) {
     return error.what();
@@ -95,6 +110,38 @@ Plan without_chunks(const Plan& plan) {
     other.pipelines[at(replica)].stages = std::move(stages);
   }
   return other;
+}
+
+/// Why a pipeline that is not interleaved is not; empty where there is none, or the framework cannot.
+std::string with_chunks(const Plan& plan, const topology::ClusterFile& cluster) {
+  constexpr int kChunks = 2;
+  constexpr std::size_t kMostRanks = 512;  // above, simulating it takes seconds
+  if (plan.job.schedule != Schedule::kOneForwardOneBackward || plan.pipeline_size() == 1 ||
+      plan.ranks.size() > kMostRanks)
+    return {};
+  Plan other = plan;
+  other.job.schedule = Schedule::kInterleaved;
+  other.job.chunks = kChunks;
+  if (!inexpressible(other.job, plan.job.framework).empty()) return {};
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    const int slots = plan.pipeline_size(replica);
+    std::vector<Stage> stages;
+    int first = 0;
+    for (int chunk = 0; chunk < kChunks; ++chunk)
+      for (int slot = 0; slot < slots; ++slot) {
+        const int layers = plan.layers_at(slot, replica);
+        stages.push_back(
+            {first, chunk == 0 ? (layers + 1) / 2 : layers / 2, plan.stage(slot, replica).tensor});
+        first += stages.back().layers;
+        if (stages.back().layers == 0) return "not interleaved: its stages have single layers";
+      }
+    if (plan.pipelines[at(replica)].micro_batches() % slots != 0)
+      return "not interleaved, which needs as many micro-batches as a multiple of the stages";
+    other.pipelines[at(replica)].stages = std::move(stages);
+  }
+  if (!inexpressible(other, plan.job.framework).empty()) return {};
+  return fmt::format("not interleaved: with {} model chunks per stage, {}", kChunks,
+                     outcome(other, plan, cluster));
 }
 
 std::string sharding_text(Sharding sharding) {
@@ -157,6 +204,7 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.sharded() && plan.data_size() > 1)
     add("replicas share {}: without, {}", sharding_text(job.sharding),
         changed([](Job& other) { other.sharding = Sharding::kNone; }));
+  if (std::string text = with_chunks(plan, cluster); !text.empty()) reasons.push_back(std::move(text));
   std::vector<std::string> unused;
   if (job.framework != Framework::kTombolo) {
     if (job.tensor == 1) unused.emplace_back("tensor parallelism");
@@ -164,9 +212,7 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
     if (job.model.experts > 0 && job.expert_parallel == 1) unused.emplace_back("expert parallelism");
   }
   if (job.recompute == Recompute::kNone) unused.emplace_back("recomputation");
-  if (job.schedule == Schedule::kOneForwardOneBackward && plan.pipeline_size() > 1)
-    unused.emplace_back("another schedule than 1f1b");
-  if (!unused.empty()) add("does without: {}", fmt::join(unused, ", "));
+  if (!unused.empty()) add("fits without {}", fmt::join(unused, ", "));
   return reasons;
 }
 

@@ -36,9 +36,25 @@ TEST(Reasons, SayWhatLacksWithoutAChoice) {
   for (auto& host : cluster.hosts)
     for (auto& device : host.devices) device.memory_bytes = static_cast<double>(most);
   const std::string text = reasons(plan, cluster);
-  EXPECT_MENTIONS(text, "full recomputation: without, rank 0 on a0 would need ");
-  EXPECT_MENTIONS(text,
-                  "does without: tensor parallelism, sharding among replicas, another schedule than 1f1b\n");
+  EXPECT_MENTIONS(text, "full recomputation: without, a rank on a0 would need ");
+  EXPECT_MENTIONS(text, "not interleaved: with 2 model chunks per stage, a rank on a0 would need ");
+  EXPECT_MENTIONS(text, "fits without tensor parallelism, sharding among replicas\n");
+}
+
+TEST(Reasons, SayWhyAPipelineIsNotInterleaved) {
+  const auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
+  Plan plan = megatron_plan();
+  EXPECT_MENTIONS(reasons(plan, cluster),
+                  "not interleaved: with 2 model chunks per stage, a step would take ");
+  plan.job.micro_batch = 1;
+  for (Pipeline& pipeline : plan.pipelines) pipeline = {pipeline.stages, 3, 1};
+  plan.job.global_batch = 6;
+  EXPECT_MENTIONS(reasons(plan, cluster), "a multiple of the stages");
+  plan = simple_plan(small_model(2), {"a0", "a0", "a1", "a1"}, 2, 2, 4);
+  plan.job.framework = Framework::kMegatron;
+  EXPECT_MENTIONS(reasons(plan, cluster), "its stages have single layers");
+  plan.job.framework = Framework::kTombolo;
+  EXPECT_EQ(reasons(plan, cluster).find("interleaved"), std::string::npos) << "it has no such schedule";
 }
 
 TEST(Reasons, CountOnlyTheMemoryThatAPlanMayUse) {
@@ -56,7 +72,7 @@ TEST(Reasons, CountOnlyTheMemoryThatAPlanMayUse) {
   plan.job.reserve_bytes = 0;
   EXPECT_MENTIONS(reasons(plan, cluster), "full recomputation: without, a step would take ");
   plan.job.reserve_bytes = 4096;
-  EXPECT_MENTIONS(reasons(plan, cluster), "full recomputation: without, rank 0 on a0 would need ");
+  EXPECT_MENTIONS(reasons(plan, cluster), "full recomputation: without, a rank on a0 would need ");
 }
 
 TEST(Reasons, SayHowLongAStepWouldTakeWithout) {
@@ -100,8 +116,8 @@ TEST(Reasons, SayWhyLayersAreShared) {
   for (auto& device : cluster.hosts[0].devices)
     device.memory_bytes = static_cast<double>(rank_memory(plan, 0, 0).total);
   const std::string text = reasons(plan, cluster);
-  EXPECT_MENTIONS(text, "2 ranks share each layer (tensor parallelism): with whole layers rank ");
-  EXPECT_MENTIONS(text, "they divide the sequence where they would hold the same: without, rank ");
+  EXPECT_MENTIONS(text, "2 ranks share each layer (tensor parallelism): with whole layers a rank ");
+  EXPECT_MENTIONS(text, "they divide the sequence where they would hold the same: without, a rank ");
 }
 
 }  // namespace

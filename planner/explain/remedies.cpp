@@ -111,7 +111,7 @@ std::string layout_text(const Job& job) {
   if (job.recompute != Recompute::kNone)
     text += fmt::format(", recomputing {}", recompute_name(job.recompute));
   if (job.sharded()) text += fmt::format(", sharded {}", sharding_name(job.sharding));
-  return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
+  return text + ", micro-batches of " + counted(job.micro_batch, "row");
 }
 
 void fail_nothing_fits(const SearchContext& context, const Job& job, const GridRule& rule,
@@ -123,13 +123,13 @@ void fail_nothing_fits(const SearchContext& context, const Job& job, const GridR
   std::vector<std::string> all = remedies(context, rule, job, closest);
   all.push_back(fmt::format("with {} there", format_size(memory.total)));
   fail(Cause::kInvalidUsage,
-       "{}. The closest ({}) lacks {} ({} bytes) on "
+       "{}. The closest ({}) lacks {} on "
        "rank {} (host {}, device {}, stage {}), which needs {}: parameters {}, gradients {}, optimizer {}, "
        "activations {}, buffers {}. It would fit {}",
-       kNothingFits, layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_bytes,
-       closest.missing_rank, place.host, place.device, place.stage, format_size(memory.total),
-       format_size(memory.parameters), format_size(memory.gradients), format_size(memory.optimizer),
-       format_size(memory.activations), format_size(memory.buffers), fmt::join(all, ", or "));
+       kNothingFits, layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_rank,
+       place.host, place.device, place.stage, format_size(memory.total), format_size(memory.parameters),
+       format_size(memory.gradients), format_size(memory.optimizer), format_size(memory.activations),
+       format_size(memory.buffers), fmt::join(all, ", or "));
 }
 
 }  // namespace tombolo::planner

@@ -13,7 +13,7 @@
 
 namespace tombolo::planner {
 
-/// The layout in words: "pipeline 2, data 4, tensor 8, micro-batches of 1 rows".
+/// The layout in words: "pipeline 2, data 4, tensor 8, micro-batches of 1 row".
 std::string layout_text(const Job& job);
 
 /// How the error begins that fail_nothing_fits() throws.

@@ -32,7 +32,7 @@ TEST(Remedies, NameTheLayoutInTheUsersWords) {
   job.data = 4;
   job.tensor = 1;
   job.micro_batch = 1;
-  EXPECT_EQ(layout_text(job), "pipeline 2, data 4, micro-batches of 1 rows");
+  EXPECT_EQ(layout_text(job), "pipeline 2, data 4, micro-batches of 1 row");
   job.tensor = 8;
   job.schedule = Schedule::kInterleaved;
   job.chunks = 2;
@@ -41,7 +41,7 @@ TEST(Remedies, NameTheLayoutInTheUsersWords) {
   EXPECT_EQ(
       layout_text(job),
       "pipeline 2, data 4, tensor 8, schedule interleaved of 2 chunks, recomputing full, sharded optimizer, "
-      "micro-batches of 1 rows");
+      "micro-batches of 1 row");
 }
 
 TEST(Remedies, AnotherLayoutComesFirst) {
@@ -66,9 +66,9 @@ TEST(Remedies, AnotherLayoutComesFirst) {
   job.pipeline = 1;
   job.data = 4;
   const std::string text = message_of(setting, job);
-  EXPECT_NE(text.find("The closest (pipeline 1, data 4, micro-batches of 1 rows) lacks"), std::string::npos)
+  EXPECT_NE(text.find("The closest (pipeline 1, data 4, micro-batches of 1 row) lacks"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("It would fit with pipeline 4, data 1, micro-batches of 1 rows, or with "),
+  EXPECT_NE(text.find("It would fit with pipeline 4, data 1, micro-batches of 1 row, or with "),
             std::string::npos)
       << text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
@@ -31,7 +32,7 @@ std::string Plan::shape() const {
   const auto stages_of = [](const Pipeline& pipeline) { return pipeline.stages.size(); };
   if (std::ranges::all_of(
           pipelines, [&](const Pipeline& one) { return stages_of(one) == stages_of(pipelines.front()); }))
-    return fmt::format("{} stages x {} replicas", pipeline_size(), data_size());
+    return counted(pipeline_size(), "stage") + " x " + counted(data_size(), "replica");
   std::string counts;
   for (const Pipeline& pipeline : pipelines)
     counts += fmt::format("{}{}", counts.empty() ? "" : ", ", stages_of(pipeline));

@@ -38,7 +38,7 @@ TEST(Plan, RanksBySlotIsTheInverseOfWhatEachRankTakes) {
 TEST(Plan, KnowsWhetherReplicasAreAlike) {
   Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2"}, 1, 3, 4);
   EXPECT_TRUE(plan.uniform());
-  EXPECT_EQ(plan.shape(), "1 stages x 3 replicas");
+  EXPECT_EQ(plan.shape(), "1 stage x 3 replicas");
   plan.pipelines[1].stages = {{0, 2}, {2, 2}};
   EXPECT_FALSE(plan.uniform());
   EXPECT_EQ(plan.shape(), "3 replicas of 1, 2, 1 stages");

@@ -111,9 +111,10 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
   const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
   *plan = improved_plan(context, job, *plan, std::clamp<std::int64_t>(60'000 / (ranks * ranks), 3, 60));
   plan->notes.push_back(
-      fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, layers and rows by "
-                  "speed within memory",
-                  plan->shape()));
+      plan->uniform() ? fmt::format("{}, layers by speed within memory", plan->shape())
+                      : fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, "
+                                    "layers and rows by speed within memory",
+                                    plan->shape()));
   return plan;
 }
 
@@ -122,8 +123,8 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
 extern constinit const Strategy flashflex_strategy{
     .name = "flashflex",
     .help =
-        "replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
-        "bundled trainer, whose replicas must be alike, it chooses among those)",
+        "replicas of their own shapes: stages, tensor degrees, layers and rows by speed (where the\n"
+        "framework needs replicas that are alike, it chooses among those)",
     .capabilities = {.leaves_devices_out = true,
                      .uneven_replicas = true,
                      .tensor_degree_per_type = true,

@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/units.h"
 #include "planner/plan/layer_split.h"
 #include "planner/strategies/grid_plan.h"
 #include "planner/strategies/strategy.h"
@@ -55,8 +56,9 @@ std::string spans_text(const SearchContext& context, const Job& job) {
   for (const Placement::Span& span : placement.spans) {
     const std::string stages = span.stages == 1 ? fmt::format("stage {}", first)
                                                 : fmt::format("stages {}-{}", first, first + span.stages - 1);
-    spans.push_back(fmt::format("{} ({}, {:.3g} GFLOP/s) {}", span.cluster,
-                                topology::nic_kind_name(kinds.at(span.cluster)), span.speed / 1e9, stages));
+    spans.push_back(fmt::format("{} ({}, {}) {}", span.cluster,
+                                topology::nic_kind_name(kinds.at(span.cluster)), format_flops(span.speed),
+                                stages));
     first += span.stages;
   }
   return fmt::format("{}", fmt::join(spans, "; "));

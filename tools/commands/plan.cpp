@@ -31,8 +31,11 @@ namespace {
 
 constexpr const char* kWhatItDoes =
     "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
-    "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
-    "simulation; the fastest wins.\n"
+    "and predicts what a training step will cost. Of every layout that divides and fits in memory a lower\n"
+    "bound of its time is computed; those that may be fastest are simulated. Of the plans that are within "
+    "--within of\n"
+    "the fastest, the one is taken that crosses slow links least, leaves memory free and is simplest.\n"
+    "A row is one sample: a sequence of --context tokens.\n"
     "\n"
     "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For "
     "other\n"

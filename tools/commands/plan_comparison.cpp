@@ -19,17 +19,25 @@ bool states_memory(const topology::ClusterFile& cluster) {
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
   const bool default_order = options.strategy == "megatron";
+  const double tolerance = options.tolerance;
   options.tolerance = 0;
   options.strategy = default_order ? "holmes" : "megatron";
   options.may_leave_out = false;  // these two give every rank a place
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
     const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
-    if (other < step_seconds * (1 - 1e-9))
+    const double ratio = other / step_seconds;
+    if (ratio < 1 - 1e-9 && step_seconds <= other * (1 + tolerance))
+      return fmt::format(
+          "For comparison, strategy {}: {} per step, {:.1f} % less; that counts as equally fast "
+          "(--within {:g}).\n",
+          name, format_seconds(other), 100 * (1 - ratio), 100 * tolerance);
+    if (ratio < 1 - 1e-9)
       return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
-                         format_seconds(other), step_seconds / other);
-    return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
-                       format_seconds(other), other / step_seconds);
+                         format_seconds(other), 1 / ratio);
+    return fmt::format(
+        "For comparison, strategy {}: {} per step; {}.\n", name, format_seconds(other),
+        ratio < 1.005 ? "this plan is as fast" : fmt::format("this plan is {:.2f}x faster", ratio));
   } catch (const Error& error) {
     return fmt::format("For comparison, strategy {} has no plan: {}\n", name, error.what());
   }

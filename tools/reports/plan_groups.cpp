@@ -131,18 +131,32 @@ std::vector<ReplicaGroup> replica_groups(const Plan& plan, const topology::Clust
 
 std::string ranks_text(const Plan& plan, const std::vector<int>& ranks) {
   constexpr std::size_t kMostRuns = 4;
-  std::vector<std::string> runs, hosts;
+  const auto host_of = [&](int rank) -> const std::string& {
+    return plan.ranks[static_cast<std::size_t>(rank)].host;
+  };
+  std::vector<std::string> runs;
+  std::vector<std::pair<std::string, int>> hosts;  // with their numbers of ranks
   for (std::size_t first = 0, next = 0; first < ranks.size(); first = next) {
-    const std::string& host = plan.ranks[static_cast<std::size_t>(ranks[first])].host;
-    for (next = first + 1; next < ranks.size() && ranks[next] == ranks[next - 1] + 1 &&
-                           plan.ranks[static_cast<std::size_t>(ranks[next])].host == host;)
+    const std::string& host = host_of(ranks[first]);
+    for (next = first + 1;
+         next < ranks.size() && ranks[next] == ranks[next - 1] + 1 && host_of(ranks[next]) == host;)
       ++next;
     runs.push_back(next - first == 1 ? fmt::format("{} on {}", ranks[first], host)
                                      : fmt::format("{}-{} on {}", ranks[first], ranks[next - 1], host));
-    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+    const auto known = std::ranges::find(hosts, host, &std::pair<std::string, int>::first);
+    const int count = static_cast<int>(next - first);
+    if (known == hosts.end())
+      hosts.emplace_back(host, count);
+    else
+      known->second += count;
+  }
+  if (plan.job.framework != planner::Framework::kTombolo) {
+    runs.clear();
+    for (const auto& [host, count] : hosts) runs.push_back(fmt::format("{} on {}", count, host));
   }
   if (runs.size() <= kMostRuns) return fmt::format("{}", fmt::join(runs, ", "));
-  return fmt::format("{} on {} hosts, {} to {}", ranks.size(), hosts.size(), hosts.front(), hosts.back());
+  return fmt::format("{} on {} hosts, {} to {}", ranks.size(), hosts.size(), hosts.front().first,
+                     hosts.back().first);
 }
 
 std::vector<LinkGroup> link_groups(const topology::ClusterFile& cluster,

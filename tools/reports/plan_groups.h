@@ -37,8 +37,9 @@ struct StageRow {
 std::vector<StageRow> stage_rows(const planner::Plan& plan, const topology::ClusterFile& cluster,
                                  const std::vector<ReplicaGroup>& groups);
 
-/// "0-7 on a0, 8-15 on a1", or where these are more than four "128 on 16 hosts, a0 to a15". `ranks` are in
-/// ascending order.
+/// "0-7 on a0, 8-15 on a1", or where these are more than four "128 on 16 hosts, a0 to a15". Of frameworks
+/// other than the bundled trainer, which number ranks in their own way, only how many: "8 on a0, 8 on a1".
+/// `ranks` are in ascending order.
 std::string ranks_text(const planner::Plan& plan, const std::vector<int>& ranks);
 
 /// All links of one kind from one cluster to another.

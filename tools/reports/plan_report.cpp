@@ -48,7 +48,8 @@ std::string batches_text(const Plan& plan) {
   if (std::ranges::all_of(plan.pipelines, [&](const auto& one) {
         return one.rows == first.rows && one.micro_batch == first.micro_batch;
       }))
-    return fmt::format("micro-batches of {} rows ({} per replica)", first.micro_batch, first.micro_batches());
+    return fmt::format("micro-batches of {} ({} per replica)", counted(first.micro_batch, "row"),
+                       first.micro_batches());
   std::vector<std::string> shares;
   for (const auto& one : plan.pipelines)
     shares.push_back(fmt::format("{} x {}", one.micro_batches(), one.micro_batch));

@@ -93,6 +93,19 @@ std::string group_name(const planner::Plan& plan, std::size_t rank) {
     return other.stage == place.stage && other.replica == place.replica;
   };
   const auto count = static_cast<std::size_t>(std::ranges::count_if(plan.ranks, shares));
+  if (plan.job.framework != planner::Framework::kTombolo) {
+    // Other frameworks number ranks in their own way.
+    int first = place.device, last = first;
+    for (const planner::RankPlacement& other : plan.ranks)
+      if (shares(other)) {
+        first = std::min(first, other.device);
+        last = std::max(last, other.device);
+      }
+    if (first == last) return fmt::format("{}, device {}", place.host, first);
+    if (static_cast<std::size_t>(last - first) + 1 == count)
+      return fmt::format("{}, devices {}-{}", place.host, first, last);
+    return fmt::format("{}, {} devices", place.host, count);
+  }
   if (count == 1) return fmt::format("rank {} on {}", rank, place.host);
   const std::size_t end = std::min(rank + count, plan.ranks.size());
   const auto from = plan.ranks.begin() + static_cast<std::ptrdiff_t>(rank);

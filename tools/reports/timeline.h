@@ -14,7 +14,8 @@ bool is_transfer(const planner::Span& span) noexcept;
 /// The first rank of each tensor-parallel group; only these have spans.
 std::vector<std::size_t> first_ranks(const planner::Plan& plan);
 
-/// A name such as "rank 3 on a1", or "ranks 4-7 on a1" where `rank` is the first of a tensor-parallel group.
+/// A name such as "rank 3 on a1", or "ranks 4-7 on a1" where `rank` is the first of a tensor-parallel group;
+/// of frameworks other than the bundled trainer, which number ranks in their own way, "a1, devices 0-3".
 std::string group_name(const planner::Plan& plan, std::size_t rank);
 
 /// Whether draw_timeline() joins spans of these ranks, since they are many thousand: each mark then stands

@@ -74,6 +74,11 @@ TEST(Timeline, NamesTensorParallelRanksThatAreNotNeighbours) {
   planner::Plan plan = timeline_plan();
   plan.ranks = {{"a0", 0, 0, 0, 0}, {"a0", 1, 1, 0, 0}, {"a0", 2, 0, 0, 1}, {"a0", 3, 1, 0, 1}};
   EXPECT_EQ(group_name(plan, 0), "rank 0, 1 more on a0");
+  plan.job.framework = planner::Framework::kMegatron;
+  EXPECT_EQ(group_name(plan, 0), "a0, 2 devices");
+  plan.ranks = {{"a0", 4, 0, 0, 0}, {"a0", 5, 0, 0, 1}, {"a0", 6, 1, 0, 0}};
+  EXPECT_EQ(group_name(plan, 0), "a0, devices 4-5");
+  EXPECT_EQ(group_name(plan, 2), "a0, device 6");
 }
 
 }  // namespace
