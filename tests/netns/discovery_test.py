@@ -20,8 +20,8 @@ def host(name, segment, rate="10gbit", shaped=False):
     return {"name": name, "cluster": segment, "nics": [nic]}
 
 
-def link(one, other, rate):
-    return {"between": [one, other], "rate": rate}
+def link(one, other, rate, rate_back=None):
+    return {"between": [one, other], "rate": rate, **({"rate_back": rate_back} if rate_back else {})}
 
 
 class Discovery(unittest.TestCase):
@@ -62,6 +62,18 @@ class Discovery(unittest.TestCase):
         for island in ("(a0, a1)", "(b0, b1, b2)"):
             self.assertIn(island, found, output)
         self.assertNotRegex(found, r"\([^)]*\b[cd]0, [ab]|[ab]\d, [cd]0", output)
+
+    def test_uplinks_that_the_hosts_of_a_cluster_share(self):
+        hosts = [host(f"{name}{i}", name) for i in range(2) for name in "abc"]
+        found, output = self.run_job(self.lab(hosts, [link(name, "switch", rate) for name, rate in
+                                                      (("a", "50mbit"), ("b", "100mbit"), ("c", "200mbit"))]))
+        self.assertIn("3 islands, A (a0, a1), B (b0, b1), C (c0, c1);", found, output)
+
+    def test_a_link_with_another_rate_back(self):
+        for rates in (("1gbit", "50mbit"), ("50mbit", "1gbit")):
+            hosts = [host(name, name[0]) for name in ("a0", "b0", "a1", "b1")]
+            found, output = self.run_job(self.lab(hosts, [link("a", "b", *rates)]))
+            self.assertIn("2 islands, A (a0, a1), B (b0, b1);", found, output)
 
     def test_only_latency_between_them(self):
         found, output = self.run_job("two-clusters:rate=1gbit,rtt=20ms")
