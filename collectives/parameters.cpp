@@ -13,9 +13,9 @@ namespace {
 std::string_view algorithm_meaning() {
   static const std::string meaning =
       "How collectives are carried out. " + algorithm_help() +
-      "; auto: by the size of the vector and where the ranks are (all_reduce "
-      "takes two-level for all but small "
-      "vectors exactly where the ranks span several clusters, declared or found).";
+      "; auto: by the size of the vector and where the ranks are, or by the cost model where rates and "
+      "latencies between hosts are known. A name of which the collective has no algorithm, or none that is "
+      "possible there, leaves it to auto.";
   return meaning;
 }
 std::string_view choices_of_algorithm() {
@@ -79,14 +79,15 @@ const Parameter kHostLimitParameter{
     "are on one host; unset: 4M, or 64M where ranks share processors. Collectives that only copy go there "
     "whatever their size; 0 turns that off for all; the same on every rank."};
 
-const Parameter kDiscoverParameter{"TOMBOLO_DISCOVER", ParameterType::kText, "on",
-                                   "on: where no cluster file says which hosts are near each other, one "
-                                   "process of each host measures it when "
-                                   "a communicator is made, rates for two seconds at most, and rank 0 keeps "
-                                   "it for a day in ~/.cache/tombolo; "
-                                   "off: all hosts count as equally far; a file's name with a / in it: on, "
-                                   "and kept there. On or off must be "
-                                   "the same on every rank."};
+const Parameter kDiscoverParameter{
+    "TOMBOLO_DISCOVER", ParameterType::kText, "on",
+    "on: where no cluster file says which hosts are near each other, one "
+    "process of each host measures it when "
+    "a communicator is made, rates for four seconds at a time, and rank 0 keeps "
+    "it for a day in ~/.cache/tombolo; "
+    "off: all hosts count as equally far; a file's name with a / in it: on, "
+    "and kept there. On or off must be "
+    "the same on every rank."};
 
 const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{

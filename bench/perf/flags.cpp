@@ -37,7 +37,7 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"-G,--cudagraph", "0", "a CUDA graph replays work on a GPU's stream"},
     {"-R,--local_register", "0", "the engine takes any host memory; there is nothing to register"},
-    {"-y,--stream_null", "0", "calls block; there are no streams"},
+    {"-y,--stream_null", "0", "calls block; host memory has no streams"},
     {"-x,--cta_policy", "0", "no part of a GPU carries out the calls"},
     {"-D,--device_implementation", "0", "no kernel of a GPU carries out the calls"},
     {"-V,--device_cta_count", "16", "no kernel of a GPU carries out the calls"},

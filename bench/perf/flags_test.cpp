@@ -147,7 +147,7 @@ TEST(PerfFlags, WhatHostMemoryCannotDoIsRefusedWithAReason) {
   EXPECT_NE(refusal({"-G", "1"}).find("CUDA graph"), std::string::npos);
   EXPECT_NE(refusal({"--cudagraph", "10"}).find("CUDA graph"), std::string::npos);
   EXPECT_NE(refusal({"-R", "2"}).find("nothing to register"), std::string::npos);
-  EXPECT_NE(refusal({"-y", "1"}).find("no streams"), std::string::npos);
+  EXPECT_NE(refusal({"-y", "1"}).find("has no streams"), std::string::npos);
   EXPECT_NE(refusal({"-x", "1"}).find("GPU"), std::string::npos);
   EXPECT_NE(refusal({"-D", "1"}).find("GPU"), std::string::npos);
   EXPECT_NE(refusal({"-V", "8"}).find("GPU"), std::string::npos);

@@ -23,8 +23,8 @@ struct Algorithm {
   /// What this rank does. It must be right for every map and problem that is `possible`: TOMBOLO_ALGORITHM
   /// may ask for it where it is not applicable.
   Schedule (*build)(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place);
-  /// What the help of TOMBOLO_ALGORITHM says of it. Empty where only the automatic choice takes it.
-  std::string_view help = {};
+  /// What the help of TOMBOLO_ALGORITHM says of it, after the name of the collective.
+  std::string_view help;
   /// `applicable` in words, for explanations: "vectors of at most 16 KiB". Null for one that always is.
   std::string (*rule)(const RankMap& ranks, const Tuning& tuning) = nullptr;
   /// Whether it cuts what it sends into pieces by Tuning::segment_bytes.
@@ -37,7 +37,6 @@ struct Algorithm {
   /// The answer must be the same on every rank.
   Nanoseconds (*cost)(const JobCosts& job, const Problem& problem, const Tuning& tuning) = nullptr;
 
-  bool can_be_named() const noexcept { return !help.empty(); }
   bool is_possible(const RankMap& ranks, const Problem& problem) const {
     return possible == nullptr || possible(ranks, problem);
   }
@@ -57,21 +56,20 @@ AlgorithmTable algorithms() noexcept;
 /// The value of Options::algorithm and TOMBOLO_ALGORITHM that leaves the choice to `applicable`.
 inline constexpr std::string_view kAutomatic = "auto";
 
-/// The algorithm of that name and collective, whether it can be asked for or not; null where there is none.
+/// The algorithm of that name and collective; null where there is none.
 const Algorithm* find_algorithm(Collective collective, std::string_view name,
                                 AlgorithmTable table = algorithms()) noexcept;
 
-/// The algorithm of that name where the collective has one that can be asked for; else the first applicable
-/// one.
+/// The algorithm of that name where the collective has one and it is possible; else the first applicable one.
 const Algorithm& choose_algorithm(Collective collective, std::string_view name, const RankMap& ranks,
                                   const Problem& problem, const Tuning& tuning,
                                   AlgorithmTable table = algorithms());
 
-/// What TOMBOLO_ALGORITHM takes: "auto|ring|two-level".
+/// What TOMBOLO_ALGORITHM takes: "auto|ring|two-level", with every name of the table.
 std::string algorithm_choices(AlgorithmTable table = algorithms());
 /// Whether `name` is one of these choices.
 bool is_algorithm_choice(std::string_view name, AlgorithmTable table = algorithms());
-/// The help on all choices, one clause each: "ring: all_reduce on a flat ring; ...".
+/// The help on all choices, one clause each: "ring: all_gather and all_reduce on a flat ring; ...".
 std::string algorithm_help(AlgorithmTable table = algorithms());
 
 }  // namespace tombolo::collectives

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 #include "collectives/schedule/algorithms/ring_all_reduce.h"
+#include "collectives/schedule/algorithms/ring_reduce_scatter.h"
 #include "collectives/schedule/algorithms/two_level/two_level_all_reduce.h"
 #include "collectives/testing/schedule_simulation.h"
 
@@ -78,18 +79,20 @@ TEST(AlgorithmTable, ChoosesBySizeAndRanksUnlessOneIsNamed) {
   }
 }
 
-/// Some of this build's, so that another that can be named changes nothing here.
-constexpr const Algorithm* kOffered[] = {&kDoublingAllReduce, &kTwoLevelAllReduce, &kRingAllReduce};
+/// Some of this build's, so that another one changes nothing here.
+constexpr const Algorithm* kOffered[] = {&kDoublingAllReduce, &kTwoLevelAllReduce, &kRingAllReduce,
+                                         &kRingReduceScatter};
 
 TEST(AlgorithmTable, OffersWhatCanBeNamed) {
   const AlgorithmTable table{kOffered};
-  EXPECT_EQ(algorithm_choices(table), "auto|ring|two-level");
+  EXPECT_EQ(algorithm_choices(table), "auto|doubling|ring|two-level");
   EXPECT_EQ(algorithm_help(table),
-            "ring: all_reduce on a flat ring; two-level: all_reduce inside each cluster, then across");
+            "doubling: all_reduce by recursive doubling; ring: all_reduce and reduce_scatter on a flat ring; "
+            "two-level: all_reduce inside each cluster, then across");
   for (const AlgorithmTable one : {table, algorithms()}) {
-    for (const char* name : {"auto", "ring", "two-level"})
+    for (const char* name : {"auto", "ring", "two-level", "doubling"})
       EXPECT_TRUE(is_algorithm_choice(name, one)) << name;
-    for (const char* name : {"doubling", "tree", "fastest", ""})
+    for (const char* name : {"all_reduce", "fastest", ""})
       EXPECT_FALSE(is_algorithm_choice(name, one)) << name;
   }
 }
@@ -99,6 +102,7 @@ TEST(AlgorithmTable, NamesEachAlgorithmOnceAndEndsWithOneThatAlwaysApplies) {
   std::map<Collective, const Algorithm*> last;
   for (const Algorithm* one : algorithms()) {
     EXPECT_EQ(++names[std::pair(one->collective, one->name)], 1) << one->name;
+    EXPECT_FALSE(one->help.empty()) << one->name;
     last[one->collective] = one;
   }
   EXPECT_EQ(last.size(), std::size(kAllCollectives));
@@ -108,9 +112,23 @@ TEST(AlgorithmTable, NamesEachAlgorithmOnceAndEndsWithOneThatAlwaysApplies) {
 TEST(AlgorithmTable, AnAlgorithmOfAnotherCollectivesNameIsNotTaken) {
   const RankMap map = RankMap::make(0, locations_of("AABB"));
   const Problem problem{100'000, kElement, false, 0};
-  // "two-level" can be named for all_reduce alone; "doubling" cannot be named at all.
   EXPECT_EQ(choose_algorithm(Collective::kBroadcast, "two-level", map, problem, {}).name, "chain");
-  EXPECT_EQ(choose_algorithm(Collective::kAllReduce, "doubling", map, problem, {}).name, "two-level");
+  EXPECT_EQ(choose_algorithm(Collective::kAllReduce, "tree", map, problem, {}).name, "two-level");
+}
+
+TEST(AlgorithmTable, ANamedAlgorithmIsTakenWhereItIsPossible) {
+  const Problem problem{100'000, kElement, false, 0};
+  for (const Algorithm* one : algorithms()) {
+    for (const char* clusters : {"A", "AA", "AABB", "ABCAB"}) {
+      const RankMap map = RankMap::make(0, locations_of(clusters));
+      const Algorithm& chosen = choose_algorithm(one->collective, one->name, map, problem, {});
+      EXPECT_EQ(&chosen == one, one->is_possible(map, problem))
+          << one->name << " " << collective_name(one->collective) << " of " << clusters;
+    }
+  }
+  const RankMap map = RankMap::make(0, locations_of("AA"));
+  EXPECT_EQ(choose_algorithm(Collective::kAllToAll, "relayed", map, problem, {}).name, "direct")
+      << "there is no other cluster";
 }
 
 TEST(AlgorithmTable, WithoutAnApplicableAlgorithmIsABrokenInvariant) {

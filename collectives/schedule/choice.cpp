@@ -17,11 +17,12 @@ bool is_small_enough_for_host_memory(Collective collective, const Problem& probl
   return !is_reduction(collective) || problem.bytes() <= situation.tuning.host_bytes;
 }
 
-/// The one that TOMBOLO_ALGORITHM asks for; null where the collective has none of that name.
-const Algorithm* named_algorithm(Collective collective, const Situation& situation) noexcept {
+/// The one that TOMBOLO_ALGORITHM asks for; null where the collective has none of that name, or it is not
+/// possible.
+const Algorithm* named_algorithm(Collective collective, const Problem& problem, const Situation& situation) {
   if (situation.named == kAutomatic) return nullptr;
   const Algorithm* named = find_algorithm(collective, situation.named, situation.algorithms);
-  return named != nullptr && named->can_be_named() ? named : nullptr;
+  return named != nullptr && named->is_possible(situation.ranks, problem) ? named : nullptr;
 }
 
 /// Whether every rank knows the bytes of all parts.
@@ -136,7 +137,7 @@ std::string explain_model(const Choice& choice, Collective collective, const Pro
 }  // namespace
 
 Choice choose(Collective collective, const Problem& problem, const Situation& situation) {
-  if (const Algorithm* named = named_algorithm(collective, situation))
+  if (const Algorithm* named = named_algorithm(collective, problem, situation))
     return {named, situation.tuning, Reason::kNamed};
   if (const TuningRow* row = row_for(collective, problem, situation)) {
     Choice choice{row->way.algorithm, situation.tuning, Reason::kTable, row};

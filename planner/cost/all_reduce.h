@@ -43,8 +43,10 @@ AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 /// take is short of what it takes to cross.
 AllReduce ringed_two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
-/// The all-reduce that the engine chooses: two levels where members are in several clusters and connections
-/// are routed per peer, a ring otherwise. One member sends nothing.
+/// The all-reduce that the engine chooses by its rules: two levels where members are in several clusters and
+/// connections are routed per peer, a ring otherwise. One member sends nothing. Where the engine knows rates
+/// and latencies between the hosts, its cost model may take another, and three and more clusters share by
+/// their rates; what it takes then depends on a measurement that a plan does not have.
 ///
 /// Vectors of up to 16 KiB (64 KiB between two ranks; 16 KiB divided by the ranks of the largest cluster
 /// where there are several) are reduced by the engine with recursive doubling, which is not modelled: a

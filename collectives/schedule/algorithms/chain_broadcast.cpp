@@ -34,6 +34,7 @@ constinit const Algorithm kChainBroadcast{.collective = Collective::kBroadcast,
                                           .name = "chain",
                                           .applicable = always,
                                           .build = build_chain_broadcast,
+                                          .help = "along a chain, in pieces",
                                           .in_pieces = true,
                                           .cost = cost_of_chain_broadcast};
 

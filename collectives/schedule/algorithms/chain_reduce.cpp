@@ -48,6 +48,7 @@ constinit const Algorithm kChainReduce{.collective = Collective::kReduce,
                                        .name = "chain",
                                        .applicable = always,
                                        .build = build_chain_reduce,
+                                       .help = "along a chain, in pieces",
                                        .in_pieces = true,
                                        .cost = cost_of_chain_reduce};
 

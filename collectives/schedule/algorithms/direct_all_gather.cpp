@@ -37,6 +37,7 @@ constinit const Algorithm kDirectAllGather{.collective = Collective::kAllGather,
                                            .name = "direct",
                                            .applicable = direct_all_gather_applies,
                                            .build = build_direct_all_gather,
+                                           .help = "straight to each rank",
                                            .rule = few_bytes_in_all,
                                            .cost = cost_of_direct_all_gather};
 

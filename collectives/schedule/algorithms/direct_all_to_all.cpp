@@ -44,6 +44,7 @@ constinit const Algorithm kDirectAllToAll{.collective = Collective::kAllToAll,
                                           .name = "direct",
                                           .applicable = always,
                                           .build = build_direct_all_to_all,
+                                          .help = "straight to each rank",
                                           .in_pieces = true,
                                           .cost = cost_of_direct_all_to_all};
 

@@ -42,6 +42,7 @@ constinit const Algorithm kDirectGather{.collective = Collective::kGather,
                                         .name = "direct",
                                         .applicable = always,
                                         .build = build_direct_gather,
+                                        .help = "straight from each rank",
                                         .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -50,6 +50,7 @@ constinit const Algorithm kDirectReduceScatter{.collective = Collective::kReduce
                                                .name = "direct",
                                                .applicable = direct_reduce_scatter_applies,
                                                .build = build_direct_reduce_scatter,
+                                               .help = "straight to each rank",
                                                .rule = few_bytes_in_all,
                                                .cost = cost_of_direct_reduce_scatter};
 

@@ -42,6 +42,7 @@ constinit const Algorithm kDirectScatter{.collective = Collective::kScatter,
                                          .name = "direct",
                                          .applicable = always,
                                          .build = build_direct_scatter,
+                                         .help = "straight to each rank",
                                          .in_pieces = true};
 
 }  // namespace tombolo::collectives

@@ -30,7 +30,10 @@ Schedule build_dissemination_barrier(const RankMap& ranks, const Problem& proble
 
 }  // namespace
 
-constinit const Algorithm kDisseminationBarrier{Collective::kBarrier, "dissemination", always,
-                                                build_dissemination_barrier};
+constinit const Algorithm kDisseminationBarrier{.collective = Collective::kBarrier,
+                                                .name = "dissemination",
+                                                .applicable = always,
+                                                .build = build_dissemination_barrier,
+                                                .help = "in rounds of doubled distance"};
 
 }  // namespace tombolo::collectives

@@ -129,6 +129,7 @@ constinit const Algorithm kDoublingAllReduce{.collective = Collective::kAllReduc
                                              .name = "doubling",
                                              .applicable = doubling_all_reduce_applies,
                                              .build = build_doubling_all_reduce,
+                                             .help = "by recursive doubling",
                                              .rule = doubling_all_reduce_rule,
                                              .cost = cost_of_doubling_all_reduce};
 

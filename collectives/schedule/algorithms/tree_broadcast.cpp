@@ -33,6 +33,7 @@ constinit const Algorithm kTreeBroadcast{.collective = Collective::kBroadcast,
                                          .name = "tree",
                                          .applicable = tree_broadcast_applies,
                                          .build = build_tree_broadcast,
+                                         .help = "along a tree",
                                          .rule = few_bytes,
                                          .cost = cost_of_tree_broadcast};
 

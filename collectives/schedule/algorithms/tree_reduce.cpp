@@ -43,6 +43,7 @@ constinit const Algorithm kTreeReduce{.collective = Collective::kReduce,
                                       .name = "tree",
                                       .applicable = tree_reduce_applies,
                                       .build = build_tree_reduce,
+                                      .help = "along a tree",
                                       .rule = few_bytes,
                                       .cost = cost_of_tree_reduce};
 

@@ -62,6 +62,7 @@ constinit const Algorithm kRelayedAllGather{.collective = Collective::kAllGather
                                             .name = "relayed",
                                             .applicable = relayed_all_gather_applies,
                                             .build = build_relayed_all_gather,
+                                            .help = "through one member of each cluster",
                                             .rule = relayed_all_gather_rule,
                                             .possible = relays_may_save,
                                             .cost = cost_of_relayed_all_gather};

@@ -81,6 +81,7 @@ constinit const Algorithm kRelayedAllToAll{.collective = Collective::kAllToAll,
                                            .name = "relayed",
                                            .applicable = relayed_all_to_all_applies,
                                            .build = build_relayed_all_to_all,
+                                           .help = "through one member of each cluster",
                                            .rule = relayed_all_to_all_rule,
                                            .possible = relayed_all_to_all_possible,
                                            .cost = cost_of_relayed_all_to_all};

@@ -117,6 +117,7 @@ constinit const Algorithm kRelayedReduceScatter{.collective = Collective::kReduc
                                                 .name = "relayed",
                                                 .applicable = relayed_reduce_scatter_applies,
                                                 .build = build_relayed_reduce_scatter,
+                                                .help = "through one member of each cluster",
                                                 .rule = relayed_reduce_scatter_rule,
                                                 .possible = relays_may_save,
                                                 .cost = cost_of_relayed_reduce_scatter};
