@@ -81,8 +81,8 @@ TEST(SimulatedTime, RanksThatWaitForEachOtherAreAnError) {
   EXPECT_THROW(simulate(network_of(1, 2, 1), {of(waits), of(nothing)}), Error);
 }
 
-/// Every algorithm of the collectives that have a bound, among more ranks than tests of real connections have: all ends, and no
-/// time is below the bound.
+/// Every algorithm of the collectives that have a bound, among more ranks than tests of real connections
+/// have: all ends, and no time is below the bound.
 TEST(SimulatedTime, NoAlgorithmIsFasterThanTheBound) {
   const Network network = network_of(3, 4, 4);
   for (const Algorithm* algorithm : algorithms()) {

@@ -17,8 +17,9 @@
 namespace tombolo::collectives::test {
 
 inline constexpr std::string_view kClusters[] = {
-    "A",     "AA",  "AAA",    "AAAA",   "AAAAA",  "AB",   "AABB",     "ABAB",     "AAB",      "ABBBB",
-    "AAABB", "ABC", "AABBCC", "ABCABC", "AABBBC", "ABCD", "ABABABAB", "AAAABBBB", "AAABBBBB", "AAAAAAA"};
+    "A",        "AA",       "AAA",      "AAAA",    "AAAAA",     "AB",       "AABB",   "ABAB",
+    "AAB",      "ABBBB",    "AAABB",    "ABC",     "AABBCC",    "ABCABC",   "AABBBC", "ABCD",
+    "ABABABAB", "AAAABBBB", "AAABBBBB", "AAAAAAA", "ABCABCABC", "AAAAAAAAA"};
 inline constexpr std::size_t kCounts[] = {0, 1, 2, 5, 17, 64, 257};
 
 /// One arrangement of ranks, with a problem and sizes.

@@ -263,8 +263,8 @@ TOMBOLO_API tomboloResult_t tomboloRedOpDestroy(tomboloRedOp_t op, tomboloComm_t
 
 /** @name Collectives
  * Counts are elements. Buffers must not overlap, except in place as each function says. All ranks get the
- * same bits, and get them again for the same ranks, clusters and input, by the same algorithm: where no cluster
- * file says which hosts are near each other, that is measured, and may change from run to run.
+ * same bits, and get them again for the same ranks, clusters and input, by the same algorithm: where no
+ * cluster file says which hosts are near each other, that is measured, and may change from run to run.
  * @{ */
 
 /** recvbuff on every rank is the reduction of all sendbuff. In place: sendbuff == recvbuff. */
