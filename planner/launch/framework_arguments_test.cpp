@@ -53,6 +53,7 @@ Plan tensor_plan(const Model& model, Framework framework) {
   plan.ranks.clear();
   for (int rank = 0; rank < 8; ++rank)
     plan.ranks.push_back({rank < 4 ? "a0" : "a1", rank % 4, rank / 4, rank / 2 % 2, rank % 2});
+  plan.job.sequence_parallel = traits(framework).tensor_divides_sequence;
   for (Pipeline& pipeline : plan.pipelines)
     for (Stage& stage : pipeline.stages) stage.tensor = 2;
   return plan;
