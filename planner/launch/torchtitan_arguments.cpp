@@ -24,6 +24,29 @@ LessLayers less_layers(const Plan& plan) {
   return {usual, usual - stages.front().layers, usual - stages.back().layers};
 }
 
+/// What of the model no argument says, as a sentence; empty where it is as usual, or the named model has it.
+std::string details_of(const Model& model) {
+  std::vector<std::string> details;
+  const bool named = !torchtitan_model(model).empty();
+  const bool llama = named && model.experts == 0;
+  if (llama && model.rotary_scaling != 8)
+    return fmt::format(
+        "torchtitan's llama3 scales rotary positions by 8, as Llama 3.1 does, and this model's are {}.",
+        model.rotary_scaling > 0 ? fmt::format("scaled by {}", model.rotary_scaling) : "not scaled");
+  if (!named && model.rotary_scaling > 0)
+    details.push_back(fmt::format("rotary positions scaled by {}", model.rotary_scaling));
+  if (model.rotary_share != 1)
+    details.push_back(fmt::format("rotary positions of {} of each head", model.rotary_share));
+  if (model.alibi) details.emplace_back("ALiBi positions");
+  if (model.gelu_gate) details.emplace_back("a gate through GELU");
+  if (model.qkv_biases) details.emplace_back("biases of queries, keys and values");
+  if (!named && model.query_key_norms) details.emplace_back("norms of queries and keys");
+  if (!named && model.router != Router{}) details.emplace_back("a router as the plan file says");
+  if (details.empty()) return {};
+  return fmt::format("The program's model must have {}, for which there is no argument.",
+                     fmt::join(details, "; "));
+}
+
 }  // namespace
 
 FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::ClusterFile& cluster) {
@@ -32,7 +55,9 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   const auto add = [&]<typename... Values>(fmt::format_string<Values...> text, Values&&... values) {
     arguments.lines.push_back(fmt::format(text, std::forward<Values>(values)...));
   };
-  const auto remark = [&](std::string sentence) { arguments.remarks.push_back(std::move(sentence)); };
+  const auto remark = [&](std::string sentence) {
+    if (!sentence.empty()) arguments.remarks.push_back(std::move(sentence));
+  };
   if (const std::string_view flavor = torchtitan_model(job.model); !flavor.empty())
     add("{}", flavor);
   else
@@ -40,6 +65,7 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
         fmt::format("--model.name and --model.flavor are the program's arguments: {} layers, width {}, {} "
                     "heads ({} of keys).",
                     job.model.layers, job.model.hidden, job.model.heads, job.model.key_value_heads()));
+  remark(details_of(job.model));
   const int stages = plan.pipeline_size();
   add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
       job.tensor);

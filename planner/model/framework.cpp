@@ -64,6 +64,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .expert_parallel = true,
           .context_all_to_all = true,
           .latent_attention = latent_attention,
+          .gelu_gate = framework == Framework::kNeMo,  // as a recipe of Gemma has it
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
@@ -87,6 +88,8 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .staged_shardings = kFirstSharding,
     .tensor_parallel = true,
     .latent_attention = true,
+    .alibi = true,
+    .gelu_gate = true,
     .unfused_attention = true,
     .blocking_sends = true,
     .boundary = BoundaryTransfer::kPartitionedGathered,
@@ -111,6 +114,8 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .context_parallel = true,
                                             .expert_parallel = true,
                                             .latent_attention = true,
+                                            .alibi = true,
+                                            .gelu_gate = true,
                                             .tensor_divides_sequence = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
@@ -135,6 +140,8 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .expert_parallel = true,
                                      .context_all_to_all = true,
                                      .latent_attention = true,
+                                     .alibi = true,
+                                     .gelu_gate = true,
                                      .unfused_attention = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
@@ -177,8 +184,11 @@ std::string_view torchtitan_model(const Model& model) noexcept {
        {{48, 2048, 32, 4, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
        {{94, 4096, 64, 4, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
   const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads(), model.experts};
+  // Mistral's shape is Llama 3's but for the base, Qwen3's norms tell its models from others'.
+  const bool alike = model.gated && !model.gelu_gate && !model.qkv_biases && model.router == Router{} &&
+                     (model.experts > 0 ? model.query_key_norms : model.rotary_base == 500000);
   for (const auto& [known, arguments] : kKnown)
-    if (known == shape && model.gated) return arguments;
+    if (known == shape && alike) return arguments;
   return {};
 }
 

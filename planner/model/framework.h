@@ -75,6 +75,8 @@ struct FrameworkTraits {
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
   bool context_all_to_all = false;        ///< beside the ring
   bool latent_attention = false;          ///< its arguments say the shape, or its programs bring it
+  bool alibi = false;                     ///< as above, of ALiBi's positions
+  bool gelu_gate = false;                 ///< as above, of a gate through GELU
   bool tensor_divides_sequence = false;   ///< ranks that share layers always divide the sequence too
   bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts

@@ -95,6 +95,10 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("context parallelism by all-to-all");
   if (!can.latent_attention && job.model.latent())
     lacks("latent attention, at least not by its recipe's overrides");
+  if (!can.alibi && job.model.alibi)
+    lacks("ALiBi (--model ...,alibi=no plans with rotary positions, which take as long)");
+  if (!can.gelu_gate && job.model.gelu_gate)
+    lacks("gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes as long)");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
   if (can.experts_divide_sequence && job.model.experts > 0 && job.tensor > 1 && !job.sequence_parallel)
     lacks("mixtures of experts whose layers several ranks share without dividing the sequence");

@@ -107,6 +107,26 @@ TEST(Inexpressible, NamesWhatTorchtitanAlwaysDoesAndNeverHas) {
             Sentences{"torchtitan has no stages of qwen3-30b-a3b (--pipeline 1)"});
 }
 
+TEST(Inexpressible, NamesWhatOfTheModelNoArgumentSays) {
+  Job job;
+  const ModelLibrary library = ModelLibrary::load();
+  job.model = library.find("bloom-7b1").model;
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no ALiBi (--model ...,alibi=no plans with rotary positions, which take as "
+                "long)"});
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo).size(), 1U);
+  EXPECT_EQ(inexpressible(job, Framework::kDeepSpeed), Sentences{}) << "its program brings the model";
+  job.model.alibi = false;
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
+  job.model = library.find("gemma-2b").model;
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes "
+                "as long)"});
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo), Sentences{}) << "a recipe of it does";
+}
+
 TEST(Inexpressible, NamesFormatsOfFp8) {
   Plan plan = two_by_two();
   plan.job.model.bytes_per_value = 2;
