@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "planner/launch/emitted_precision.h"
 #include "planner/launch/emitters.h"
+#include "planner/launch/framework_arguments.h"
 #include "planner/launch/launch_nodes.h"
 #include "planner/launch/network_environment.h"
 #include "planner/launch/torchrun_script.h"
@@ -54,24 +55,19 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
       plan.pipeline_size(), plan.data_size(), job.tensor, plan.strategy);
   const std::vector<Node> nodes =
       torchrun_nodes(plan, {Numbering::kStagesOutermost}, false, "DeepSpeed").nodes;
-  std::vector<int> layers;
-  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
-  const bool even = std::ranges::all_of(layers, [&](int count) { return count == layers.front(); });
   if (job.sharding > Sharding::kOptimizer)
     out += fmt::format(
         "#\n# In the program: the model by itself, for PipelineModule does not shard {}{}.\n",
         sharding_name(job.sharding),
         job.recompute == Recompute::kNone ? "" : ", with deepspeed.checkpointing around each layer");
   else
-    out += fmt::format("#\n# In the program: PipelineModule(num_stages={}, partition_method=\"{}\"{}).\n",
-                       plan.pipeline_size(), even ? "uniform" : "parameters",
-                       job.recompute == Recompute::kNone ? "" : ", activation_checkpoint_interval=1");
-  if (!even)
+    // By the layers' type, for "uniform" would count the embedding, the norm and the head as layers too.
     out += fmt::format(
-        "# NOT EXPRESSIBLE: layers per stage {}; PipelineModule has no list of them. Its nearest method "
-        "balances "
-        "parameters.\n",
-        fmt::join(layers, ", "));
+        "#\n# In the program: PipelineModule(num_stages={}, partition_method=\"type:LAYER\"{}), LAYER being "
+        "the\n"
+        "# name of the class of the model's layers: each stage gets {} of them.\n",
+        plan.pipeline_size(), job.recompute == Recompute::kNone ? "" : ", activation_checkpoint_interval=1",
+        even_layers(plan));
   if (job.tensor > 1)
     out +=
         fmt::format("# Tensor parallelism of degree {} is the program's (its mpu), innermost.\n", job.tensor);

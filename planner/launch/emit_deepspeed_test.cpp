@@ -32,10 +32,14 @@ TEST_F(EmitDeepSpeed, DeepSpeedGetsHostsDevicesAndItsConfiguration) {
   EXPECT_FALSE(std::filesystem::exists(out.substr(at + 7, out.find('\n', at) - at - 7))) << "left behind";
 }
 
-TEST_F(EmitDeepSpeed, DeepSpeedNamesWhatItCannotExpress) {
+TEST_F(EmitDeepSpeed, DeepSpeedsStagesAreEqualAndCountedByTheLayersType) {
   Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
-  plan.pipelines = equal_pipelines(plan.job, to_stages({5, 3}));
-  EXPECT_MENTIONS(emit(Launcher::kDeepSpeed, plan), "NOT EXPRESSIBLE: layers per stage 5, 3");
+  EXPECT_MENTIONS(emit(Launcher::kDeepSpeed, plan),
+                  "PipelineModule(num_stages=2, partition_method=\"type:LAYER\")");
+  EXPECT_MENTIONS(emit(Launcher::kDeepSpeed, plan), "each stage gets 4 of them");
+  Plan uneven = plan;
+  uneven.pipelines = equal_pipelines(plan.job, to_stages({5, 3}));
+  EXPECT_THROW(emit(Launcher::kDeepSpeed, uneven), Error);
   plan.job.schedule = Schedule::kGPipe;
   EXPECT_THROW(emit(Launcher::kDeepSpeed, plan), Error);
 }

@@ -12,8 +12,8 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
                          {.title = "Megatron-LM",
                           .example = "pretrain_gpt.py --data-path ...",
                           .nodes = nodes,
-                          .arguments = megatron_arguments(plan, cluster, numbering),
-                          .networks_argument = "--nccl-communicator-config-path "});
+                          .framework = Framework::kMegatron,
+                          .arguments = megatron_arguments(plan, cluster, numbering)});
 }
 
 }  // namespace tombolo::planner

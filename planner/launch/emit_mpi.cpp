@@ -3,6 +3,8 @@
 
 #include "planner/launch/emitters.h"
 #include "planner/launch/framework_arguments.h"
+#include "planner/launch/framework_environment.h"
+#include "planner/launch/group_networks_file.h"
 #include "planner/launch/launch_nodes.h"
 #include "planner/launch/network_environment.h"
 
@@ -11,6 +13,7 @@ namespace tombolo::planner {
 std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
                      const std::string& cluster_path) {
   const FrameworkStart start = framework_start(plan, cluster);
+  const std::string_view argument = networks_argument(plan.job.framework);
   const auto order = numbered(plan, start.numbering);
   const std::vector<Node> nodes = nodes_by_host(order);
   std::string out = fmt::format(
@@ -27,7 +30,9 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
          "exit 2 "
          ";;\n"
          "esac\n" +
-         network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");
+         network_environment(plan, cluster, !argument.empty()) +
+         cluster_environment(nodes, cluster, cluster_path, "") +
+         framework_environment(plan, cluster, plan.job.framework);
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());
   out +=
@@ -39,15 +44,17 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
   out +=
       "END\n"
       "passed=\n"
-      "for name in $(env | grep -oE '^(NCCL|GLOO|TOMBOLO)_[A-Z_0-9]*'); do passed=\"$passed -x $name\"; "
-      "done\n";
+      "for name in $(env | sed -nE 's/^((NCCL|GLOO|TOMBOLO)_[A-Z_0-9]*|NETWORK|" +
+      std::string(kFrameworkVariables) + ")=.*/\\1/p'); do passed=\"$passed -x $name\"; done\n";
+  // Each rank writes the file of networks on its own node.
+  const GroupNetworksFile groups = group_networks_file(network_needs(plan, cluster), argument);
   const std::string devices = visible_devices(nodes, "${TOMBOLO_HOST:-$(uname -n)}", true);
   out += fmt::format(
       "mpirun -np {} --hostfile \"$hosts\" --map-by seq $passed -x MASTER_ADDR -x MASTER_PORT -x WORLD_SIZE "
       "$MPIRUN_FLAGS sh -c '\n"
-      "export RANK=\"$OMPI_COMM_WORLD_RANK\" LOCAL_RANK=\"$OMPI_COMM_WORLD_LOCAL_RANK\"\n{}exec \"$@\"\n' sh "
+      "export RANK=\"$OMPI_COMM_WORLD_RANK\" LOCAL_RANK=\"$OMPI_COMM_WORLD_LOCAL_RANK\"\n{}\n' sh "
       "\"$@\"{}\n{}",
-      order.size(), in_single_quotes(devices), following_words(start.arguments),
+      order.size(), in_single_quotes(devices + groups.around("\"$@\"")), following_words(start.arguments),
       remarks_text(start.arguments));
   return out;
 }

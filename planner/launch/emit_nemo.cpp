@@ -12,8 +12,8 @@ std::string emit_nemo(const Plan& plan, const topology::ClusterFile& cluster,
                          {.title = "NeMo",
                           .example = "--no-python nemo llm pretrain --factory llama3_8b -y ...",
                           .nodes = nodes,
-                          .arguments = nemo_arguments(plan, cluster, numbering, nodes),
-                          .networks_argument = "trainer.strategy.nccl_communicator_config_path="});
+                          .framework = Framework::kNeMo,
+                          .arguments = nemo_arguments(plan, cluster, numbering, nodes)});
 }
 
 }  // namespace tombolo::planner

@@ -5,6 +5,8 @@
 
 #include "planner/launch/emitters.h"
 #include "planner/launch/framework_arguments.h"
+#include "planner/launch/framework_environment.h"
+#include "planner/launch/group_networks_file.h"
 #include "planner/launch/launch_nodes.h"
 #include "planner/launch/network_environment.h"
 
@@ -13,6 +15,7 @@ namespace tombolo::planner {
 std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
                        const std::string& cluster_path) {
   const FrameworkStart start = framework_start(plan, cluster);
+  const std::string_view argument = networks_argument(plan.job.framework);
   const auto order = numbered(plan, start.numbering);
   const std::vector<Node> nodes = nodes_by_host(order);
   bool gpus = false;
@@ -38,8 +41,9 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       "# sbatch this-file {}\n"
       "# The hosts' names have to be Slurm's.\n#\n# Nodes:\n",
       plan.shape(), plan.strategy, numbering_text(plan, start), example_of(plan));
-  out += node_comments(nodes, cluster, "") + '\n' + network_environment(plan, cluster, false) +
-         cluster_environment(nodes, cluster, cluster_path, "");
+  out += node_comments(nodes, cluster, "") + '\n' + network_environment(plan, cluster, !argument.empty()) +
+         cluster_environment(nodes, cluster, cluster_path, "") +
+         framework_environment(plan, cluster, plan.job.framework);
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());
   out +=
@@ -49,11 +53,13 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       "cat > \"$SLURM_HOSTFILE\" <<'END'\n";
   for (const RankPlacement* place : order) out += place->host + '\n';
   out += "END\n";
+  // Each rank writes the file of networks on its own node.
+  const GroupNetworksFile groups = group_networks_file(network_needs(plan, cluster), argument);
   const std::string devices = visible_devices(nodes, "$SLURMD_NODENAME", true);
   out += fmt::format(
       "srun --distribution=arbitrary --ntasks={} sh -c '\n"
-      "export RANK=\"$SLURM_PROCID\" LOCAL_RANK=\"$SLURM_LOCALID\"\n{}exec \"$@\"\n' sh \"$@\"{}\n{}",
-      order.size(), in_single_quotes(devices), following_words(start.arguments),
+      "export RANK=\"$SLURM_PROCID\" LOCAL_RANK=\"$SLURM_LOCALID\"\n{}\n' sh \"$@\"{}\n{}",
+      order.size(), in_single_quotes(devices + groups.around("\"$@\"")), following_words(start.arguments),
       remarks_text(start.arguments));
   return out;
 }

@@ -24,6 +24,7 @@ std::string emit_torchrun(const Plan& plan, const topology::ClusterFile& cluster
       {.title = "torchrun",
        .example = "train.py ... (no Python file: --no-python tombolo train --plan plan.json ...)",
        .nodes = torchrun_nodes(plan, {start.numbering}, false, "torchrun").nodes,
+       .framework = plan.job.framework,
        .arguments = start.arguments});
 }
 

@@ -11,6 +11,7 @@ std::string emit_torchtitan(const Plan& plan, const topology::ClusterFile& clust
                          {.title = "torchtitan",
                           .example = "-m torchtitan.train --job.config_file ...",
                           .nodes = nodes,
+                          .framework = Framework::kTorchTitan,
                           .arguments = torchtitan_arguments(plan, cluster)});
 }
 

@@ -24,6 +24,21 @@ FrameworkStart framework_start(const Plan& plan, const topology::ClusterFile& cl
   return {};
 }
 
+std::string_view networks_argument(Framework framework) noexcept {
+  switch (framework) {
+    case Framework::kMegatron:
+      return "--nccl-communicator-config-path ";
+    case Framework::kNeMo:
+      return "trainer.strategy.nccl_communicator_config_path=";
+    case Framework::kTorchTitan:
+    case Framework::kDeepSpeed:
+    case Framework::kTombolo:
+    case Framework::kAny:
+      break;
+  }
+  return {};
+}
+
 std::string numbering_text(const Plan& plan, const FrameworkStart& start) {
   if (start.numbering == Numbering::kPlan) return "Rank r of the job is rank r of the plan.";
   return fmt::format("Ranks are numbered by stage, then replica, as {} does.",

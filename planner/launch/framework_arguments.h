@@ -25,8 +25,8 @@ FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterF
 /// are equally large.
 FrameworkArguments nemo_arguments(const Plan& plan, const topology::ClusterFile& cluster, Numbering numbering,
                                   const std::vector<Node>& nodes);
-/// torchtitan.train, which numbers its ranks by stage, then replica. Throws kUnsupported for stages whose
-/// layers its arguments cannot say.
+/// torchtitan.train, which numbers its ranks by stage, then replica. Throws kUnsupported on GPUs that have no
+/// bf16, for it has no fp16.
 FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::ClusterFile& cluster);
 
 /// How a launcher that gives each rank its place starts the plan's framework.
@@ -37,6 +37,10 @@ struct FrameworkStart {
 /// The bundled trainer takes its places from the plan file, and DeepSpeed the rest from its configuration:
 /// both have no arguments.
 FrameworkStart framework_start(const Plan& plan, const topology::ClusterFile& cluster);
+
+/// The argument by which the framework is given networks per group, up to the path of the file that says
+/// them; empty where it takes none.
+std::string_view networks_argument(Framework framework) noexcept;
 
 /// "Rank r of the job is rank r of the plan.", or by what the framework numbers them.
 std::string numbering_text(const Plan& plan, const FrameworkStart& start);

@@ -53,6 +53,7 @@ Plan tensor_plan(const Model& model, Framework framework) {
   plan.ranks.clear();
   for (int rank = 0; rank < 8; ++rank)
     plan.ranks.push_back({rank < 4 ? "a0" : "a1", rank % 4, rank / 4, rank / 2 % 2, rank % 2});
+  plan.job.sequence_parallel = traits(framework).tensor_divides_sequence;
   for (Pipeline& pipeline : plan.pipelines)
     for (Stage& stage : pipeline.stages) stage.tensor = 2;
   return plan;
@@ -244,6 +245,60 @@ TEST(FrameworkArguments, TakesTheTypeThatTheGpusHave) {
   EXPECT_MENTIONS(emit(Launcher::kMegatron, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
                   "--bf16 --fp8-format hybrid");
   EXPECT_THROW(emit(Launcher::kMegatron, plan, cluster_of("A100-SXM4-80GB"), "/cluster.json"), Error);
+}
+
+TEST(FrameworkArguments, SayWhatTellsTheLibrarysModelsFromOthers) {
+  const ModelLibrary library = ModelLibrary::load();
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  const auto script = [&](const char* name, Framework framework) {
+    Plan plan = simple_plan(library.find(name).model, {"a0", "a0"}, 1, 2, 4);
+    plan.job.framework = framework;
+    const std::string text =
+        emit(*launcher_from_name(framework_name(framework)), plan, cluster, "/cluster.json");
+    EXPECT_EQ(unknown_options(program_arguments(text), std::string(framework_name(framework))), "") << text;
+    return text;
+  };
+  struct Said {
+    const char *model, *megatron, *nemo;
+  };
+  for (const auto& [model, megatron, nemo] :
+       {Said{"qwen2.5-7b", "--add-qkv-bias", "model.config.add_qkv_bias=True"},
+        Said{"qwen3-30b-a3b", "--qk-layernorm", "model.config.qk_layernorm=True"},
+        Said{"llama3.1-8b", "--use-rope-scaling --rope-scaling-factor 8", "take a recipe of such a model"},
+        Said{"llama3.2-1b", "--use-rope-scaling --rope-scaling-factor 32", "scaled by 32"},
+        Said{"pythia-1b", "--rotary-percent 0.25", "model.config.rotary_percent=0.25"},
+        Said{"gpt-j-6b", "--rotary-interleaved", "model.config.rotary_interleaved=True"},
+        Said{"deepseek-moe-16b", "--moe-router-pre-softmax", "model.config.moe_router_pre_softmax=True"}}) {
+    EXPECT_MENTIONS(script(model, Framework::kMegatron), megatron);
+    EXPECT_MENTIONS(script(model, Framework::kNeMo), nemo);
+    EXPECT_SILENT_ON(script("llama3-8b", Framework::kMegatron), megatron);
+  }
+  EXPECT_MENTIONS(script("llama3-8b", Framework::kNeMo), "take a recipe with a gate through SiLU");
+  EXPECT_MENTIONS(script("gemma-2b", Framework::kNeMo), "take a recipe with a gate through GELU");
+  const std::string deepseek = script("deepseek-v3", Framework::kMegatron);
+  for (const char* part :
+       {"--moe-router-score-function sigmoid", "--moe-router-enable-expert-bias",
+        "--moe-router-num-groups 8 --moe-router-group-topk 4", "--moe-router-topk-scaling-factor 2.5"})
+    EXPECT_MENTIONS(deepseek, part);
+  EXPECT_SILENT_ON(deepseek, "--moe-router-pre-softmax");
+  for (const char* model : {"bloom-7b1", "mpt-7b", "gemma-2b"})
+    EXPECT_THROW(script(model, Framework::kMegatron), Error) << model;
+}
+
+TEST(FrameworkArguments, SayWhatTorchtitansModelMustBring) {
+  const ModelLibrary library = ModelLibrary::load();
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  const auto script = [&](const char* name) {
+    Plan plan = simple_plan(library.find(name).model, {"a0", "a0"}, 1, 2, 4);
+    plan.job.framework = Framework::kTorchTitan;
+    return emit(Launcher::kTorchTitan, plan, cluster, "/cluster.json");
+  };
+  EXPECT_MENTIONS(script("llama3-8b"), "torchtitan's llama3 scales rotary positions by 8");
+  EXPECT_SILENT_ON(script("llama3.1-8b"), "scales rotary positions");
+  EXPECT_SILENT_ON(script("qwen3-30b-a3b"), "must have");
+  EXPECT_MENTIONS(script("bloom-7b1"), "must have ALiBi positions, for which there is no argument");
+  EXPECT_MENTIONS(script("qwen2.5-7b"), "must have biases of queries, keys and values");
+  EXPECT_SILENT_ON(script("mistral-7b"), "--model.name llama3");
 }
 
 TEST(FrameworkArguments, NumbersRanksAsTheFrameworkDoesUnderEveryLauncher) {

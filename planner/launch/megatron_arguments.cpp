@@ -24,6 +24,19 @@ class Words {
   FrameworkArguments arguments_;
 };
 
+void add_router(Words& words, const Model& model) {
+  const Router& router = model.router;
+  if (router.sigmoid)
+    words.add("--moe-router-score-function sigmoid");
+  else if (router.all_scores || model.experts_per_token == 1)  // the softmax of one score alone is 1
+    words.add("--moe-router-pre-softmax");
+  if (router.expert_biases) words.add("--moe-router-enable-expert-bias");
+  if (router.groups > 0)
+    words.add("--moe-router-num-groups {} --moe-router-group-topk {}", router.groups,
+              router.groups_per_token);
+  if (router.scale != 1) words.add("--moe-router-topk-scaling-factor {}", router.scale);
+}
+
 void add_shape(Words& words, const Model& model) {
   words.add("--num-layers {} --hidden-size {} --num-attention-heads {}", model.layers, model.hidden,
             model.heads);
@@ -42,19 +55,25 @@ void add_shape(Words& words, const Model& model) {
     words.add("--group-query-attention --num-query-groups {}", model.key_value_heads());
   if (model.gated) words.add("--swiglu");
   if (!model.biases) words.add("--normalization RMSNorm --disable-bias-linear");
+  if (model.qkv_biases) words.add("--add-qkv-bias");
+  if (model.query_key_norms) words.add("--qk-layernorm");
   // Models without biases, from Llama on, train without dropout too; Megatron's default is 0.1.
   if (!model.biases) words.add("--attention-dropout 0 --hidden-dropout 0");
   if (!model.tied_embeddings) words.add("--untie-embeddings-and-output-weights");
   words.add("--seq-length {0} --max-position-embeddings {0} --position-embedding-type {1}", model.context,
             model.learned_positions ? "learned_absolute" : "rope");
   if (!model.learned_positions && model.rotary_base > 0) words.add("--rotary-base {:.0f}", model.rotary_base);
+  if (model.rotary_share != 1) words.add("--rotary-percent {}", model.rotary_share);
+  if (model.rotary_pairs) words.add("--rotary-interleaved");
+  if (model.rotary_scaling > 0)
+    words.add("--use-rope-scaling --rope-scaling-factor {}", model.rotary_scaling);
   if (model.experts > 0) {
     words.add("--num-experts {} --moe-router-topk {}", model.experts, model.experts_per_token);
     if (model.expert_feed_forward > 0) words.add("--moe-ffn-hidden-size {}", model.expert_feed_forward);
     if (model.shared_feed_forward > 0)
       words.add("--moe-shared-expert-intermediate-size {}", model.shared_feed_forward);
     if (model.mixed()) words.add("--moe-layer-freq \"{}\"", mixture_pattern(model));
-    if (model.experts_per_token == 1) words.add("--moe-router-pre-softmax");
+    add_router(words, model);
     words.add("--moe-grouped-gemm --moe-token-dispatcher-type alltoall");
   }
 }

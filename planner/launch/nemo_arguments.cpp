@@ -21,6 +21,19 @@ class Keys {
   FrameworkArguments arguments;
 };
 
+void set_router(Keys& keys, const Model& model) {
+  const Router& router = model.router;
+  keys.set("model.config.moe_router_score_function", router.sigmoid ? "sigmoid" : "softmax");
+  keys.set("model.config.moe_router_pre_softmax",
+           !router.sigmoid && (router.all_scores || model.experts_per_token == 1));
+  keys.set("model.config.moe_router_enable_expert_bias", router.expert_biases);
+  if (router.groups > 0) {
+    keys.set("model.config.moe_router_num_groups", router.groups);
+    keys.set("model.config.moe_router_group_topk", router.groups_per_token);
+  }
+  if (router.scale != 1) keys.set("model.config.moe_router_topk_scaling_factor", router.scale);
+}
+
 void set_shape(Keys& keys, const Model& model) {
   keys.set("model.config.num_layers", model.layers);
   keys.set("model.config.hidden_size", model.hidden);
@@ -31,6 +44,8 @@ void set_shape(Keys& keys, const Model& model) {
   keys.set("model.config.gated_linear_unit", model.gated);
   keys.set("model.config.normalization", model.biases ? "LayerNorm" : "RMSNorm");
   keys.set("model.config.add_bias_linear", model.biases);
+  keys.set("model.config.add_qkv_bias", model.biases || model.qkv_biases);
+  keys.set("model.config.qk_layernorm", model.query_key_norms);
   if (!model.biases) {
     keys.set("model.config.attention_dropout", 0.0);
     keys.set("model.config.hidden_dropout", 0.0);
@@ -39,6 +54,19 @@ void set_shape(Keys& keys, const Model& model) {
   keys.set("model.config.position_embedding_type", model.learned_positions ? "learned_absolute" : "rope");
   if (!model.learned_positions && model.rotary_base > 0)
     keys.set("model.config.rotary_base", static_cast<long>(model.rotary_base));
+  if (!model.learned_positions) {
+    keys.set("model.config.rotary_percent", model.rotary_share);
+    keys.set("model.config.rotary_interleaved", model.rotary_pairs);
+  }
+  // No keys say these; they are the recipe's own.
+  if (model.rotary_scaling > 0)
+    keys.arguments.remarks.push_back(
+        fmt::format("Positions are scaled by {} as Llama 3.1's are: take a recipe of such a model.",
+                    model.rotary_scaling));
+  keys.arguments.remarks.push_back(fmt::format("The MLP's activation is the recipe's: take a recipe with {}.",
+                                               !model.gated      ? "GELU, as GPT-3's"
+                                               : model.gelu_gate ? "a gate through GELU, as Gemma's"
+                                                                 : "a gate through SiLU, as Llama's"));
   keys.set("model.config.seq_length", model.context);
   keys.set("data.seq_length", model.context);
   if (model.experts > 0) {
@@ -51,7 +79,7 @@ void set_shape(Keys& keys, const Model& model) {
     if (model.mixed())
       keys.arguments.lines.push_back(
           fmt::format("model.config.moe_layer_freq={}", shell_quoted(mixture_pattern(model))));
-    if (model.experts_per_token == 1) keys.set("model.config.moe_router_pre_softmax", true);
+    set_router(keys, model);
     keys.set("model.config.moe_grouped_gemm", true);
     keys.set("model.config.moe_token_dispatcher_type", "alltoall");
   }

@@ -107,13 +107,18 @@ std::string long_link_settings(const NetworkNeeds& needs) {
          settings;
 }
 
-/// How NCCL's own networks are set up where the plugin does not carry.
+constexpr std::string_view kWhyPorts =
+    "    # NCCL_IB_HCA: the ports that the cluster file lists and no others, such as those of storage.\n";
+
+/// How NCCL's own networks are set up where the plugin does not carry: the lines of a case, each setting with
+/// its reason.
 std::string own_network(const NetworkNeeds& needs, const std::string& ports) {
-  std::string out = "export NCCL_NET_PLUGIN=none";
   if (needs.rdma_everywhere)
-    return out + " NCCL_NET=IB" + (ports.empty() ? "" : " NCCL_IB_HCA=" + shell_quoted(ports));
-  // One TCP stream fills little of a long link; NCCL multiplies both.
-  return out + " NCCL_NET=Socket NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4";
+    return fmt::format("{}    export NCCL_NET_PLUGIN=none NCCL_NET=IB{} ;;\n", ports.empty() ? "" : kWhyPorts,
+                       ports.empty() ? "" : " NCCL_IB_HCA=" + shell_quoted(ports));
+  return "    # One TCP stream fills little of a long link: 4 threads of 4 sockets for each connection.\n"
+         "    export NCCL_NET_PLUGIN=none NCCL_NET=Socket NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4 "
+         ";;\n";
 }
 
 }  // namespace
@@ -168,15 +173,20 @@ std::string network_environment(const Plan& plan, const topology::ClusterFile& c
   const std::vector<std::string> hosts = hosts_of(plan);
   const std::string ports = common_rdma_ports(hosts, cluster);
   const bool mixes = may_mix && !group_networks(needs).empty();
-  // By name, which every release of NCCL takes; and kept loaded, which 2.28 and 2.29 do only where they are
-  // told to.
   std::string out = fmt::format(
       "# NETWORK says how NCCL communicates: tombolo (the default), by the plugin, whose folder must be on\n"
       "# LD_LIBRARY_PATH (libnccl-net-tombolo.so); nccl, by {}{}.\n"
-      "NETWORK=\"${{NETWORK:-tombolo}}\"\n"
+      "NETWORK=\"${{NETWORK:-tombolo}}\"; export NETWORK\n"
       "case \"$NETWORK\" in\n"
-      "  tombolo) export NCCL_NET_PLUGIN=tombolo NCCL_NET=Tombolo NCCL_NET_PLUGIN_REF_COUNT=1 ;;\n"
-      "  nccl) {} ;;\n",
+      "  tombolo)\n"
+      "    # NCCL_NET_PLUGIN: by name, which every release of NCCL takes. NCCL_NET: that a plugin which does "
+      "not\n"
+      "    # start is an error, and not another network. NCCL_NET_PLUGIN_REF_COUNT: that NCCL 2.28 and 2.29 "
+      "keep\n"
+      "    # the plugin loaded between two communicators.\n"
+      "    export NCCL_NET_PLUGIN=tombolo NCCL_NET=Tombolo NCCL_NET_PLUGIN_REF_COUNT=1 ;;\n"
+      "  nccl)\n"
+      "{}",
       needs.rdma_everywhere ? "its own RDMA"
                             : "its own TCP, the only one that reaches from everywhere to everywhere",
       mixes ? ";\n# mixed, by its own RDMA in groups that stay where that reaches, and by the plugin in the "
@@ -185,8 +195,11 @@ std::string network_environment(const Plan& plan, const topology::ClusterFile& c
       own_network(needs, ports));
   if (mixes)
     out += fmt::format(
-        "  mixed) export NCCL_NET_PLUGIN=tombolo NCCL_NET_PLUGIN_REF_COUNT=1{}\n    unset NCCL_NET ;;\n",
-        ports.empty() ? "" : " NCCL_IB_HCA=" + shell_quoted(ports));
+        "  mixed)\n"
+        "    # NCCL_NET, which holds for all groups, is unset, so that each group's own name counts.\n"
+        "{}    export NCCL_NET_PLUGIN=tombolo NCCL_NET_PLUGIN_REF_COUNT=1{}\n"
+        "    unset NCCL_NET ;;\n",
+        ports.empty() ? "" : kWhyPorts, ports.empty() ? "" : " NCCL_IB_HCA=" + shell_quoted(ports));
   out += fmt::format(
       "  *) echo \"$0: NETWORK is $NETWORK, expected tombolo{}nccl\" >&2; exit 2 ;;\n"
       "esac\n",
@@ -194,7 +207,12 @@ std::string network_environment(const Plan& plan, const topology::ClusterFile& c
   if (plan.routing == "shared")
     out += "# The plan assumes one NIC kind for all; the plugin routes per peer, which is no slower.\n";
   if (const std::string nic = common_ethernet(hosts, cluster); !nic.empty())
-    out += fmt::format("export NCCL_SOCKET_IFNAME={0} GLOO_SOCKET_IFNAME={0}\n", shell_quoted(nic));
+    out += fmt::format(
+        "# The Ethernet NIC that all hosts have: for the connections by which NCCL's ranks find each other, "
+        "and\n"
+        "# for Gloo's.\n"
+        "export NCCL_SOCKET_IFNAME={0} GLOO_SOCKET_IFNAME={0}\n",
+        shell_quoted(nic));
   else
     out +=
         "# NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME: set them on each node to its Ethernet NIC; no name is "

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "planner/launch/framework_environment.h"
+#include "planner/launch/group_networks_file.h"
 #include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
@@ -29,45 +31,9 @@ NumberedNodes torchrun_nodes(const Plan& plan, const std::vector<Numbering>& num
        numberings.front() == Numbering::kPlan ? "plan with --order block, or " : "");
 }
 
-namespace {
-
-/// The lines before the command, and what begins and ends it: a file of networks per group has to be removed
-/// after the run, for which the shell has to stay and to pass signals on.
-struct Started {
-  std::string before, command, more, after;
-};
-
-Started started(const Plan& plan, const topology::ClusterFile& cluster, std::string_view networks_argument) {
-  const std::string groups = networks_argument.empty() ? "" : group_networks(network_needs(plan, cluster));
-  if (groups.empty()) return {"", "exec torchrun", "", ""};
-  return {
-      "groups=\n"
-      "if [ \"$NETWORK\" = mixed ]; then\n"
-      "  groups=$(mktemp) || exit 1\n"
-      "  trap 'rm -f \"$groups\"' EXIT\n"
-      "  cat > \"$groups\" <<'END'\n" +
-          groups +
-          "END\n"
-          "fi\n"
-          // A signal that comes before the program is known is passed on once it is.
-          "program= stop=\n"
-          "trap 'stop=1; [ -z \"$program\" ] || kill -TERM \"$program\" 2>/dev/null' HUP INT TERM\n",
-      "torchrun", fmt::format(" \\\n  ${{groups:+{}\"$groups\"}}", networks_argument),
-      " &\nprogram=$!\n"
-      "[ -z \"$stop\" ] || kill -TERM \"$program\" 2>/dev/null\n"
-      "wait \"$program\"; status=$?\n"
-      "while kill -0 \"$program\" 2>/dev/null; do wait \"$program\"; status=$?; done\n"
-      // The wait that a signal ended may have seen the program's end too, which the shell then keeps for the
-      // next.
-      "wait \"$program\" 2>/dev/null; kept=$?\n"
-      "[ \"$kept\" -eq 127 ] || status=$kept\n"
-      "exit \"$status\""};
-}
-
-}  // namespace
-
 std::string torchrun_script(const Plan& plan, const topology::ClusterFile& cluster,
                             const std::string& cluster_path, const TorchrunScript& script) {
+  const std::string_view argument = networks_argument(script.framework);
   std::string out = fmt::format(
       "#!/bin/sh\n"
       "# {} with Tombolo's NCCL plugin: {}, strategy {}.\n"
@@ -75,18 +41,18 @@ std::string torchrun_script(const Plan& plan, const topology::ClusterFile& clust
       "#\n# Nodes by rank:\n",
       script.title, plan.shape(), plan.strategy, script.example);
   out += node_comments(script.nodes, cluster, "NODE_RANK=") + '\n' +
-         network_environment(plan, cluster, !script.networks_argument.empty()) +
+         network_environment(plan, cluster, !argument.empty()) +
          cluster_environment(script.nodes, cluster, cluster_path, "$NODE_RANK") +
-         "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + visible_devices(script.nodes, "$NODE_RANK", false) +
-         processes_of_node(script.nodes);
-  const Started start = started(plan, cluster, script.networks_argument);
-  return out + fmt::format(
-                   "\n{}{} --rdzv-backend static --nnodes {} --nproc-per-node \"$PROCESSES\" --node-rank "
-                   "\"$NODE_RANK\" \\\n  --master-addr {} --master-port 29500 \"$@\"{}{}{}\n{}",
-                   start.before, start.command, script.nodes.size(),
-                   shell_quoted(master_address(script.nodes.front().host, cluster)),
-                   following_words(script.arguments), start.more, start.after,
-                   remarks_text(script.arguments));
+         framework_environment(plan, cluster, script.framework) +
+         visible_devices(script.nodes, "$NODE_RANK", false) + processes_of_node(script.nodes);
+  const GroupNetworksFile groups = group_networks_file(network_needs(plan, cluster), argument);
+  return out +
+         fmt::format(
+             "\n{}{}torchrun --rdzv-backend static --nnodes {} --nproc-per-node \"$PROCESSES\" --node-rank "
+             "\"$NODE_RANK\" \\\n  --master-addr {} --master-port 29500 \"$@\"{}{}{}\n{}",
+             groups.before, groups.command, script.nodes.size(),
+             shell_quoted(master_address(script.nodes.front().host, cluster)),
+             following_words(script.arguments), groups.more, groups.after, remarks_text(script.arguments));
 }
 
 }  // namespace tombolo::planner

@@ -14,10 +14,8 @@ struct TorchrunScript {
   std::string_view title;    ///< of the program that it starts: "Megatron-LM"
   std::string_view example;  ///< the script's arguments in an example: "pretrain_gpt.py --data-path ..."
   std::vector<Node> nodes;   ///< by node rank
+  Framework framework = Framework::kAny;  ///< whose program it is, for its settings
   FrameworkArguments arguments;
-  /// The argument by which the framework is given networks per group, up to the file's path; empty where it
-  /// takes none.
-  std::string_view networks_argument = {};
 };
 
 /// The script, to be run on every node with NODE_RANK.

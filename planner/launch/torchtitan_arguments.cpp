@@ -12,22 +12,6 @@ namespace tombolo::planner {
 
 namespace {
 
-/// The arguments that name the model of torchtitan with the job's shape; empty where it has none.
-std::string_view flavor_of(const Model& model) {
-  // Layers, width, heads, heads of keys, experts.
-  using Shape = std::tuple<int, int, int, int, int>;
-  constexpr std::array<std::pair<Shape, std::string_view>, 5> kFlavors{
-      {{{32, 4096, 32, 8, 0}, "--model.name llama3 --model.flavor 8B"},
-       {{80, 8192, 64, 8, 0}, "--model.name llama3 --model.flavor 70B"},
-       {{126, 16384, 128, 8, 0}, "--model.name llama3 --model.flavor 405B"},
-       {{48, 2048, 32, 4, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
-       {{94, 4096, 64, 4, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
-  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads(), model.experts};
-  for (const auto& [known, flavor] : kFlavors)
-    if (known == shape && model.gated) return flavor;
-  return {};
-}
-
 /// How many layers fewer than the others the first and the last stage have. torchtitan can say no other
 /// difference by its arguments.
 struct LessLayers {
@@ -35,16 +19,32 @@ struct LessLayers {
 };
 
 LessLayers less_layers(const Plan& plan) {
-  std::vector<int> layers;
-  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
-  const int usual = *std::ranges::max_element(layers);
-  for (std::size_t stage = 1; stage + 1 < layers.size(); ++stage)
-    if (layers[stage] != usual)
-      fail(Cause::kUnsupported,
-           "torchtitan's arguments cannot say this plan's layers per stage, {}: only the first and the last "
-           "may have fewer than the others; plan with --strategy megatron, which makes them equal",
-           fmt::join(layers, ", "));
-  return {usual, usual - layers.front(), usual - layers.back()};
+  const std::vector<Stage>& stages = plan.stages();
+  const int usual = std::ranges::max_element(stages, {}, &Stage::layers)->layers;
+  return {usual, usual - stages.front().layers, usual - stages.back().layers};
+}
+
+/// What of the model no argument says, as a sentence; empty where it is as usual, or the named model has it.
+std::string details_of(const Model& model) {
+  std::vector<std::string> details;
+  const bool named = !torchtitan_model(model).empty();
+  const bool llama = named && model.experts == 0;
+  if (llama && model.rotary_scaling != 8)
+    return fmt::format(
+        "torchtitan's llama3 scales rotary positions by 8, as Llama 3.1 does, and this model's are {}.",
+        model.rotary_scaling > 0 ? fmt::format("scaled by {}", model.rotary_scaling) : "not scaled");
+  if (!named && model.rotary_scaling > 0)
+    details.push_back(fmt::format("rotary positions scaled by {}", model.rotary_scaling));
+  if (model.rotary_share != 1)
+    details.push_back(fmt::format("rotary positions of {} of each head", model.rotary_share));
+  if (model.alibi) details.emplace_back("ALiBi positions");
+  if (model.gelu_gate) details.emplace_back("a gate through GELU");
+  if (model.qkv_biases) details.emplace_back("biases of queries, keys and values");
+  if (!named && model.query_key_norms) details.emplace_back("norms of queries and keys");
+  if (!named && model.router != Router{}) details.emplace_back("a router as the plan file says");
+  if (details.empty()) return {};
+  return fmt::format("The program's model must have {}, for which there is no argument.",
+                     fmt::join(details, "; "));
 }
 
 }  // namespace
@@ -55,18 +55,18 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   const auto add = [&]<typename... Values>(fmt::format_string<Values...> text, Values&&... values) {
     arguments.lines.push_back(fmt::format(text, std::forward<Values>(values)...));
   };
-  const auto remark = [&](std::string sentence) { arguments.remarks.push_back(std::move(sentence)); };
-  if (const std::string_view flavor = flavor_of(job.model); !flavor.empty())
+  const auto remark = [&](std::string sentence) {
+    if (!sentence.empty()) arguments.remarks.push_back(std::move(sentence));
+  };
+  if (const std::string_view flavor = torchtitan_model(job.model); !flavor.empty())
     add("{}", flavor);
   else
     remark(
         fmt::format("--model.name and --model.flavor are the program's arguments: {} layers, width {}, {} "
                     "heads ({} of keys).",
                     job.model.layers, job.model.hidden, job.model.heads, job.model.key_value_heads()));
+  remark(details_of(job.model));
   const int stages = plan.pipeline_size();
-  if (job.model.experts > 0 && stages > 1 && !flavor_of(job.model).empty())
-    fail(Cause::kUnsupported,
-         "torchtitan's Qwen3 has no pipeline stages, and the plan has {}; plan with --pipeline 1", stages);
   add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
       job.tensor);
   // Replicas that divide rows' tokens are not counted here; they shard with the others.
@@ -78,10 +78,6 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
     add("--parallelism.fsdp_reshard_after_forward {}",
         job.sharding == Sharding::kParameters ? "always" : "never");
   if (job.context_parallel > 1) {
-    if (job.context_exchange != ContextExchange::kRing)
-      fail(Cause::kUnsupported,
-           "torchtitan's context parallelism passes keys and values round, and the plan exchanges "
-           "tokens for heads; plan with the ring");
     // "alltoall" passes one part at a time, as the ring of the plan does; the default gathers all.
     add("--parallelism.context_parallel_degree {} --parallelism.context_parallel_rotate_method alltoall",
         job.context_parallel);
@@ -128,9 +124,6 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
       add("--training.mixed_precision_param float32");
       break;
   }
-  if (job.tensor > 1 && !job.sequence_parallel)
-    remark(
-        "torchtitan's tensor parallelism is always sequence parallel too, which the plan did not count on.");
   remark(fmt::format("Vocabulary {}: choose --model.hf_assets_path to match.", job.model.vocabulary));
   return arguments;
 }

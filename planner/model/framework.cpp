@@ -1,6 +1,8 @@
 #include "planner/model/framework.h"
 
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "planner/model/index.h"
 #include "planner/model/names.h"
@@ -62,6 +64,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .expert_parallel = true,
           .context_all_to_all = true,
           .latent_attention = latent_attention,
+          .gelu_gate = framework == Framework::kNeMo,  // as a recipe of Gemma has it
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
@@ -72,18 +75,21 @@ constexpr FrameworkTraits kMegatronTraits =
 /// NeMo's recipes of latent attention have a configuration of their own, whose keys were not read.
 constexpr FrameworkTraits kNeMoTraits = megatron_core(Framework::kNeMo, "NeMo", "v2.4.0", false);
 
-/// With stages it is its pipeline engine, which shards the optimizer at most.
+/// With stages it is its pipeline engine, which shards the optimizer at most. PipelineModule takes no list of
+/// layers per stage: its methods balance layers or parameters by themselves, so that only equal stages are
+/// sure to be as planned.
 constexpr FrameworkTraits kDeepSpeedTraits{
     .framework = Framework::kDeepSpeed,
     .title = "DeepSpeed",
     .release = "v0.19.5",
-    .uneven_layers = true,
     .schedules = kPlainSchedule,
     .recomputations = kWholeLayers,
     .shardings = kAllShardings,
     .staged_shardings = kFirstSharding,
     .tensor_parallel = true,
     .latent_attention = true,
+    .alibi = true,
+    .gelu_gate = true,
     .unfused_attention = true,
     .blocking_sends = true,
     .boundary = BoundaryTransfer::kPartitionedGathered,
@@ -95,17 +101,22 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .title = "torchtitan",
                                             .release = "v0.2.2",
                                             .uneven_layers = true,
+                                            .uneven_at_ends_alone = true,
                                             .schedules = kTorchSchedules,
                                             .recomputations = kAllRecomputations,
                                             .shardings = kFsdp,
                                             .staged_shardings = kStagedFsdp,
                                             .fully_shards = true,
                                             .fp8_formats = kFp8E4m3Alone,
+                                            .fp16 = false,
                                             .tensor_parallel = true,
                                             .sequence_parallel = true,
                                             .context_parallel = true,
                                             .expert_parallel = true,
                                             .latent_attention = true,
+                                            .alibi = true,
+                                            .gelu_gate = true,
+                                            .tensor_divides_sequence = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
                                             .parameter_gather_overlap = true};
@@ -129,6 +140,8 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .expert_parallel = true,
                                      .context_all_to_all = true,
                                      .latent_attention = true,
+                                     .alibi = true,
+                                     .gelu_gate = true,
                                      .unfused_attention = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
@@ -159,6 +172,28 @@ const FrameworkTraits& traits(Framework framework) noexcept {
       break;
   }
   return kAnyTraits;
+}
+
+std::string_view torchtitan_model(const Model& model) noexcept {
+  // Layers, width, heads, heads of keys, experts.
+  using Shape = std::tuple<int, int, int, int, int>;
+  constexpr std::array<std::pair<Shape, std::string_view>, 5> kKnown{
+      {{{32, 4096, 32, 8, 0}, "--model.name llama3 --model.flavor 8B"},
+       {{80, 8192, 64, 8, 0}, "--model.name llama3 --model.flavor 70B"},
+       {{126, 16384, 128, 8, 0}, "--model.name llama3 --model.flavor 405B"},
+       {{48, 2048, 32, 4, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
+       {{94, 4096, 64, 4, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
+  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads(), model.experts};
+  // Mistral's shape is Llama 3's but for the base, Qwen3's norms tell its models from others'.
+  const bool alike = model.gated && !model.gelu_gate && !model.qkv_biases && model.router == Router{} &&
+                     (model.experts > 0 ? model.query_key_norms : model.rotary_base == 500000);
+  for (const auto& [known, arguments] : kKnown)
+    if (known == shape && alike) return arguments;
+  return {};
+}
+
+bool cuts_into_stages(Framework framework, const Model& model) noexcept {
+  return framework != Framework::kTorchTitan || model.experts == 0 || torchtitan_model(model).empty();
 }
 
 Framework framework_for(const Model& model) noexcept {

@@ -56,6 +56,8 @@ struct FrameworkTraits {
   bool uneven_replicas = false;   ///< pipelines of one job that differ in stages or rows
   bool tensor_degree_per_stage = false;
   bool uneven_layers = false;  ///< stages of different numbers of layers
+  /// Of different numbers only those in which the first and the last stage have fewer than all others.
+  bool uneven_at_ends_alone = false;
   bool unequal_nodes = false;  ///< nodes with different numbers of ranks
   RankOrder rank_order = RankOrder::kStagesOutermost;
   std::span<const Schedule> schedules;
@@ -69,9 +71,13 @@ struct FrameworkTraits {
   /// Whether weights keep their fp8 copies for a whole step, and activations are kept in fp8 for the backward
   /// pass, as Transformer Engine's layers do; else both are converted anew for each product.
   bool keeps_fp8 = false;
+  bool fp16 = true;  ///< in which matrices are multiplied on GPUs without bf16
   bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
   bool context_all_to_all = false;        ///< beside the ring
   bool latent_attention = false;          ///< its arguments say the shape, or its programs bring it
+  bool alibi = false;                     ///< as above, of ALiBi's positions
+  bool gelu_gate = false;                 ///< as above, of a gate through GELU
+  bool tensor_divides_sequence = false;   ///< ranks that share layers always divide the sequence too
   bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
   bool unfused_attention = false;         ///< an argument, or the program, can leave attention unfused
@@ -83,6 +89,11 @@ struct FrameworkTraits {
   BoundaryTransfer boundary_sequence_parallel = BoundaryTransfer::kPartitioned;
 };
 const FrameworkTraits& traits(Framework framework) noexcept;
+
+/// The arguments that name the model of torchtitan with this shape; empty where it has none.
+std::string_view torchtitan_model(const Model& model) noexcept;
+/// Whether the framework's program of this model can be cut into stages: torchtitan's of Qwen3 cannot.
+bool cuts_into_stages(Framework framework, const Model& model) noexcept;
 
 /// The framework that trains this model: the bundled trainer where it can (GPT-2's shape: learned positions,
 /// biases, tied embeddings, one MLP of 4 H without a gate, as many heads of keys as of queries), else

@@ -41,6 +41,10 @@ void check_experts(const Model& model) {
         fail(Cause::kInvalidUsage,
              "model: {} is {} where there are no experts; leave it out, or say how many experts a layer has",
              field, value);
+    if (model.router != Router{})
+      fail(Cause::kInvalidUsage,
+           "model: a router is described where there are no experts; leave it out, or say how many experts a "
+           "layer has");
     if (model.expert_imbalance != 1)
       fail(
           Cause::kInvalidUsage,
@@ -74,6 +78,62 @@ void check_experts(const Model& model) {
     fail(Cause::kUnsupported,
          "model: a mixture of {} experts with biases, which no framework here trains; say biases=no",
          model.experts);
+}
+
+/// Refuses a router that contradicts itself or the number of experts.
+void check_router(const Model& model) {
+  const Router& router = model.router;
+  if (router.sigmoid && router.all_scores)
+    fail(Cause::kInvalidUsage, "model: router: sigmoid has no softmax over all_scores; say one of the two");
+  if (router.expert_biases && !router.sigmoid)
+    fail(Cause::kUnsupported,
+         "model: router: expert_biases without sigmoid, which no framework here trains; say sigmoid too");
+  if (!(router.scale > 0))
+    fail(Cause::kInvalidUsage, "model: router: scale is {}, expected a number > 0", router.scale);
+  if (router.groups == 0 && router.groups_per_token == 0) return;
+  if (router.groups < 1 || model.experts % router.groups != 0)
+    fail(Cause::kInvalidUsage, "model: router: groups is {}, expected a divisor of the {} experts",
+         router.groups, model.experts);
+  if (router.groups_per_token < 1 || router.groups_per_token > router.groups ||
+      model.experts_per_token % router.groups_per_token != 0)
+    fail(Cause::kInvalidUsage,
+         "model: router: groups_per_token is {}, expected at most the {} groups, and a divisor of the {} "
+         "experts "
+         "per token",
+         router.groups_per_token, router.groups, model.experts_per_token);
+}
+
+/// Refuses what is said of positions, biases, norms and gates where the rest of the model contradicts it.
+void check_details(const Model& model) {
+  if (!(model.rotary_share > 0 && model.rotary_share <= 1))
+    fail(Cause::kInvalidUsage, "model: rotary_share is {}, expected more than 0 and at most 1",
+         model.rotary_share);
+  if (model.rotary_scaling != 0 && !(model.rotary_scaling >= 1))
+    fail(Cause::kInvalidUsage, "model: rotary_scaling is {}, expected a factor of at least 1, or 0 for none",
+         model.rotary_scaling);
+  const bool rotary = model.rotary_share != 1 || model.rotary_pairs || model.rotary_scaling != 0;
+  if (rotary && (model.learned_positions || model.alibi))
+    fail(Cause::kInvalidUsage,
+         "model: rotary_share, rotary_pairs and rotary_scaling are of rotary positions, and this model's are "
+         "{}; "
+         "leave them out",
+         model.alibi ? "ALiBi" : "learned");
+  if (model.alibi && model.learned_positions)
+    fail(Cause::kInvalidUsage,
+         "model: alibi and learned_positions exclude each other; say which the model has");
+  if (model.alibi && model.latent())
+    fail(Cause::kInvalidUsage, "model: latent attention (kv_rank {}) has rotary positions; leave alibi out",
+         model.kv_rank);
+  if (model.gelu_gate && !model.gated)
+    fail(Cause::kInvalidUsage, "model: gelu_gate is of gated MLPs; say gated too, or leave it out");
+  if (model.qkv_biases && model.biases)
+    fail(Cause::kInvalidUsage,
+         "model: qkv_biases is said where all matrices have biases; leave it out, or say biases=no");
+  if (model.latent() && (model.qkv_biases || model.query_key_norms))
+    fail(Cause::kInvalidUsage,
+         "model: latent attention (kv_rank {}) has norms of its own and no biases; leave qkv_biases and "
+         "query_key_norms out",
+         model.kv_rank);
 }
 
 /// Refuses latent attention that contradicts itself, and its fields without it.
@@ -160,10 +220,12 @@ std::uint64_t Model::norm_parameters() const noexcept {
 }
 
 std::uint64_t Model::replicated_layer_parameters(Mlp mlp) const noexcept {
-  // The terms are two norms, and those of what is compressed; the matrices that compress; the biases of the
-  // outputs of attention and of the MLP, which are added after the sum over ranks; and the router.
-  return 2 * norm_parameters() + whole(query_rank) + whole(kv_rank) + compression_parameters() +
-         (biases ? 2 * whole(hidden) : 0) + (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
+  // The terms are two norms, those of queries and keys, and those of what is compressed; the matrices that
+  // compress; the biases of the outputs of attention and of the MLP, which are added after the sum over
+  // ranks; and the router.
+  return 2 * norm_parameters() + (query_key_norms ? 2 * whole(head()) : 0) + whole(query_rank) +
+         whole(kv_rank) + compression_parameters() + (biases ? 2 * whole(hidden) : 0) +
+         (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
 }
 
 std::uint64_t Model::compression_parameters() const noexcept {
@@ -174,8 +236,9 @@ std::uint64_t Model::layer_parameters(int tensor, Mlp mlp, int expert_parallel) 
   // The matrices that compress are in both.
   std::uint64_t sum = matrix_parameters(tensor, mlp, expert_parallel) + replicated_layer_parameters(mlp) -
                       compression_parameters();
+  if (biases || qkv_biases)
+    sum += whole(head()) * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
   if (!biases) return sum;
-  sum += whole(head()) * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
   return sum + share(whole(inner()), tensor) * (gated ? 2 : 1);
 }
 
@@ -214,8 +277,8 @@ double Model::layer_forward_flops(Mlp mlp) const noexcept {
   if (mlp == Mlp::kDense)
     return 2.0 * context * static_cast<double>(matrix_parameters(1)) + attention_core_flops();
   const std::uint64_t always = matrix_parameters(1, mlp, experts) - expert_parameters();
-  const double router = static_cast<double>(hidden) * experts;
-  return 2.0 * context * (static_cast<double>(always) + router) + experts_forward_flops() +
+  const double scores = static_cast<double>(hidden) * experts;
+  return 2.0 * context * (static_cast<double>(always) + scores) + experts_forward_flops() +
          attention_core_flops();
 }
 
@@ -266,7 +329,9 @@ void Model::check() const {
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
   check_experts(*this);
+  check_router(*this);
   check_latent(*this);
+  check_details(*this);
   // Beyond these limits sizes in bytes would not fit in 64 bits; the largest models today have less than a
   // thousandth of it.
   constexpr double kMostParameters = 1e15, kMostValues = 1e17;
@@ -340,6 +405,12 @@ Model parse_model(std::string_view text, Model model) {
       model.rotary_width = parse_positive(name, value);
     else if (name == "value_width")
       model.value_width = parse_positive(name, value);
+    else if (name == "rotary_base")
+      model.rotary_base = parse_number(name, value);
+    else if (name == "rotary_share")
+      model.rotary_share = parse_number(name, value);
+    else if (name == "rotary_scaling")
+      model.rotary_scaling = parse_number(name, value);
     else if (name == "expert_imbalance")
       model.expert_imbalance = parse_number(name, value);
     else if (name == "bytes")
@@ -352,14 +423,25 @@ Model parse_model(std::string_view text, Model model) {
       model.tied_embeddings = parse_yes(name, value);
     else if (name == "biases")
       model.biases = parse_yes(name, value);
+    else if (name == "qkv_biases")
+      model.qkv_biases = parse_yes(name, value);
+    else if (name == "query_key_norms")
+      model.query_key_norms = parse_yes(name, value);
+    else if (name == "rotary_pairs")
+      model.rotary_pairs = parse_yes(name, value);
+    else if (name == "alibi")
+      model.alibi = parse_yes(name, value);
+    else if (name == "gelu_gate")
+      model.gelu_gate = parse_yes(name, value);
     else
       fail(
           Cause::kInvalidUsage,
           "model description \"{}\": unknown field \"{}\"; known are name, layers, hidden (or width), heads, "
           "kv_heads, head_width, feed_forward, context, vocabulary, bytes (per value), experts, "
           "experts_per_token, expert_feed_forward, shared_feed_forward, moe_every, dense_first, "
-          "expert_imbalance, kv_rank, query_rank, rotary_width, value_width, gated, learned_positions, "
-          "tied_embeddings, biases",
+          "expert_imbalance, kv_rank, query_rank, rotary_width, value_width, rotary_base, rotary_share, "
+          "rotary_scaling, gated, learned_positions, tied_embeddings, biases, qkv_biases, query_key_norms, "
+          "rotary_pairs, alibi, gelu_gate",
           text, name);
   }
   return model;

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "planner/model/router.h"
+
 namespace tombolo::planner {
 
 /// What follows attention in a layer.
@@ -32,6 +34,13 @@ struct Model {
   bool biases = true;             ///< of the matrices, and of the norms (LayerNorm; without: RMSNorm)
   int head_width = 0;             ///< values per head; 0 = hidden / heads
   double rotary_base = 0;         ///< of rotary positions; 0 = the framework's default
+  double rotary_share = 1;        ///< of a head's values, those that rotary positions turn
+  bool rotary_pairs = false;      ///< they turn neighbours (GPT-J); false: the halves of what they turn
+  double rotary_scaling = 0;      ///< factor of Llama 3.1's scaling of low frequencies; 0 = none
+  bool alibi = false;             ///< positions are biases of attention's scores (arXiv 2108.12409)
+  bool gelu_gate = false;         ///< of a gated MLP: through GELU (GeGLU); false: through SiLU (SwiGLU)
+  bool qkv_biases = false;        ///< of queries, keys and values, where the other matrices have none
+  bool query_key_norms = false;   ///< of each head's queries and keys, without biases
   int experts = 0;                ///< of a mixture; 0: every layer has one MLP, which is dense
   int experts_per_token = 0;      ///< k, to how many of them the router sends each token
   int expert_feed_forward = 0;    ///< inner width of one expert; 0 = inner()
@@ -44,6 +53,7 @@ struct Model {
   int query_rank = 0;    ///< there: the width to which queries are compressed; 0 = they are not
   int rotary_width = 0;  ///< there: values of a head's query and key, beside head_width, that positions turn
   int value_width = 0;   ///< there: values of a head's value; 0 = head_width
+  Router router = {};    ///< of a mixture
   /// Tokens of the ranks that get most of them, over the mean of all that divide a layer's experts, as
   /// measured; 1 = the router spreads tokens evenly.
   double expert_imbalance = 1;
@@ -144,9 +154,9 @@ struct Model {
 /// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,
 /// feed_forward=, head_width=, bytes= per value, experts=, experts_per_token=, expert_feed_forward=,
 /// shared_feed_forward=, moe_every=, dense_first=, expert_imbalance=, kv_rank=, query_rank=, rotary_width=,
-/// value_width=, and gated=, learned_positions=, tied_embeddings=, biases=
-/// with yes or no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws
-/// kInvalidUsage.
+/// value_width=, rotary_base=, rotary_share=, rotary_scaling=, and gated=, learned_positions=,
+/// tied_embeddings=, biases=, qkv_biases=, query_key_norms=, rotary_pairs=, alibi=, gelu_gate= with yes or
+/// no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws kInvalidUsage.
 Model parse_model(std::string_view text, Model model = {});
 
 }  // namespace tombolo::planner

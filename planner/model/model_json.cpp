@@ -5,6 +5,35 @@
 
 namespace tombolo::planner {
 
+namespace {
+
+Router parse_router(const JsonCursor& at) {
+  at.only({"sigmoid", "all_scores", "expert_biases", "groups", "groups_per_token", "scale"});
+  Router router;
+  if (const auto field = at.optional("sigmoid")) router.sigmoid = field->boolean();
+  if (const auto field = at.optional("all_scores")) router.all_scores = field->boolean();
+  if (const auto field = at.optional("expert_biases")) router.expert_biases = field->boolean();
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (const auto field = at.optional("groups")) router.groups = static_cast<int>(field->integer(1, kMost));
+  if (const auto field = at.optional("groups_per_token"))
+    router.groups_per_token = static_cast<int>(field->integer(1, kMost));
+  if (const auto field = at.optional("scale")) router.scale = field->positive_number();
+  return router;
+}
+
+Json to_json(const Router& router) {
+  Json json = Json::object();
+  if (router.sigmoid) json["sigmoid"] = true;
+  if (router.all_scores) json["all_scores"] = true;
+  if (router.expert_biases) json["expert_biases"] = true;
+  if (router.groups > 0) json["groups"] = router.groups;
+  if (router.groups_per_token > 0) json["groups_per_token"] = router.groups_per_token;
+  if (router.scale != 1) json["scale"] = router.scale;
+  return json;
+}
+
+}  // namespace
+
 Model parse_model(const JsonCursor& at) {
   at.only({"name",
            "layers",
@@ -31,7 +60,15 @@ Model parse_model(const JsonCursor& at) {
            "kv_rank",
            "query_rank",
            "rotary_width",
-           "value_width"});
+           "value_width",
+           "rotary_share",
+           "rotary_pairs",
+           "rotary_scaling",
+           "alibi",
+           "gelu_gate",
+           "qkv_biases",
+           "query_key_norms",
+           "router"});
   const auto whole = [](const JsonCursor& field) {
     return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
   };
@@ -65,6 +102,14 @@ Model parse_model(const JsonCursor& at) {
   if (const auto field = at.optional("rotary_base")) model.rotary_base = field->positive_number();
   if (const auto field = at.optional("tied_embeddings")) model.tied_embeddings = field->boolean();
   if (const auto field = at.optional("biases")) model.biases = field->boolean();
+  if (const auto field = at.optional("rotary_share")) model.rotary_share = field->positive_number();
+  if (const auto field = at.optional("rotary_pairs")) model.rotary_pairs = field->boolean();
+  if (const auto field = at.optional("rotary_scaling")) model.rotary_scaling = field->positive_number();
+  if (const auto field = at.optional("alibi")) model.alibi = field->boolean();
+  if (const auto field = at.optional("gelu_gate")) model.gelu_gate = field->boolean();
+  if (const auto field = at.optional("qkv_biases")) model.qkv_biases = field->boolean();
+  if (const auto field = at.optional("query_key_norms")) model.query_key_norms = field->boolean();
+  if (const auto field = at.optional("router")) model.router = parse_router(*field);
   try {
     model.check();
   } catch (const Error& error) {
@@ -93,6 +138,14 @@ Json to_json(const Model& model) {
   if (model.query_rank > 0) json["query_rank"] = model.query_rank;
   if (model.rotary_width > 0) json["rotary_width"] = model.rotary_width;
   if (model.value_width > 0) json["value_width"] = model.value_width;
+  if (model.rotary_share != 1) json["rotary_share"] = model.rotary_share;
+  if (model.rotary_pairs) json["rotary_pairs"] = true;
+  if (model.rotary_scaling > 0) json["rotary_scaling"] = model.rotary_scaling;
+  if (model.alibi) json["alibi"] = true;
+  if (model.gelu_gate) json["gelu_gate"] = true;
+  if (model.qkv_biases) json["qkv_biases"] = true;
+  if (model.query_key_norms) json["query_key_norms"] = true;
+  if (model.router != Router{}) json["router"] = to_json(model.router);
   if (model.experts == 0) return json;
   json["experts"] = model.experts;
   json["experts_per_token"] = model.experts_per_token;

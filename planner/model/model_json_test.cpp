@@ -53,6 +53,21 @@ TEST(ModelJson, RandomModelsComeBack) {
       if (below(2) == 0) model.query_rank = 1 + below(1000);
       if (below(2) == 0) model.value_width = 1 + below(200);
     }
+    if (!model.learned_positions) {
+      model.alibi = !model.latent() && below(4) == 0;
+      if (!model.alibi && below(2) == 0) model.rotary_share = (1 + below(4)) / 4.0;
+      model.rotary_pairs = !model.alibi && below(2) == 0;
+      if (!model.alibi && below(2) == 0) model.rotary_scaling = 1 + below(32);
+    }
+    model.gelu_gate = model.gated && below(2) == 0;
+    model.qkv_biases = !model.biases && !model.latent() && below(2) == 0;
+    model.query_key_norms = !model.latent() && below(2) == 0;
+    if (model.experts > 0) {
+      model.router.sigmoid = below(2) == 0;
+      (model.router.sigmoid ? model.router.expert_biases : model.router.all_scores) = below(2) == 0;
+      if (below(2) == 0) model.router.groups = model.router.groups_per_token = 1;
+      if (below(2) == 0) model.router.scale = 1 + below(16) / 2.0;
+    }
     EXPECT_EQ(read_back(to_json(model)), model) << to_json(model).dump();
   }
 }

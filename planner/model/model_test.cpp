@@ -217,5 +217,60 @@ TEST(Model, SaysWhatContradictsItselfInAMixture) {
       6);
 }
 
+TEST(Model, CountsBiasesOfQueriesKeysAndValuesAndNormsOfQueriesAndKeys) {
+  Model model = parse_model("layers=2,hidden=64,heads=8,kv_heads=2,context=32,vocabulary=100,biases=no");
+  const auto plain = model.layer_parameters(), shared = model.layer_parameters(2);
+  const auto copied = model.replicated_layer_parameters();
+  model.qkv_biases = true;
+  EXPECT_EQ(model.layer_parameters() - plain, 8U * (8 + 2 * 2));
+  EXPECT_EQ(model.layer_parameters(2) - shared, 8U * (4 + 2 * 1)) << "divided as the heads are";
+  EXPECT_EQ(model.replicated_layer_parameters(), copied);
+  model.qkv_biases = false;
+  model.query_key_norms = true;
+  EXPECT_EQ(model.layer_parameters(2) - shared, 2U * 8) << "every rank has them";
+  EXPECT_EQ(model.replicated_layer_parameters() - copied, 2U * 8);
+  EXPECT_EQ(model.layer_forward_flops(), parse_model("query_key_norms=no", model).layer_forward_flops());
+}
+
+TEST(Model, RefusesDetailsThatContradictTheRest) {
+  const auto refused = [](const std::string& changes, std::string_view part) {
+    Model model = parse_model("layers=2,hidden=64,heads=8,context=32,vocabulary=100," + changes);
+    try {
+      model.check();
+      ADD_FAILURE() << changes;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refused("alibi=yes", "exclude each other");
+  refused("rotary_share=0.5", "this model's are learned");
+  refused("learned_positions=no,alibi=yes,rotary_scaling=8", "this model's are ALiBi");
+  refused("learned_positions=no,rotary_share=1.5", "rotary_share is 1.5");
+  refused("learned_positions=no,rotary_scaling=0.5", "rotary_scaling is 0.5");
+  refused("gelu_gate=yes", "say gated too");
+  refused("qkv_biases=yes", "say biases=no");
+  refused("biases=no,learned_positions=no,kv_rank=8,head_width=8,rotary_width=4,query_key_norms=yes",
+          "norms of its own");
+  Model mixture = parse_model(
+      "layers=2,hidden=64,heads=8,context=32,vocabulary=100,biases=no,experts=8,experts_per_token=4");
+  const auto router = [&](const Router& wanted, std::string_view part) {
+    Model model = mixture;
+    model.router = wanted;
+    try {
+      model.check();
+      ADD_FAILURE() << part;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  router({.sigmoid = true, .all_scores = true}, "say one of the two");
+  router({.expert_biases = true}, "say sigmoid too");
+  router({.groups = 3, .groups_per_token = 1}, "a divisor of the 8 experts");
+  router({.groups = 4, .groups_per_token = 3}, "a divisor of the 4 experts per token");
+  router({.scale = 0}, "expected a number > 0");
+  mixture.router = {.sigmoid = true, .expert_biases = true, .groups = 4, .groups_per_token = 2, .scale = 2.5};
+  mixture.check();
+}
+
 }  // namespace
 }  // namespace tombolo::planner

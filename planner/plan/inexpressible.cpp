@@ -24,6 +24,17 @@ bool nodes_differ(const Plan& plan) {
                      [&](const auto& one) { return one.second != ranks.begin()->second; });
 }
 
+/// Whether all stages between the first and the last have equally many layers, and those two no more.
+bool uneven_at_ends_alone(const Plan& plan) {
+  for (const Pipeline& pipeline : plan.pipelines) {
+    const auto& stages = pipeline.stages;
+    const int most = std::ranges::max_element(stages, {}, &Stage::layers)->layers;
+    for (std::size_t stage = 1; stage + 1 < stages.size(); ++stage)
+      if (stages[stage].layers != most) return false;
+  }
+  return true;
+}
+
 /// Whether the ranks of every host are in a row when all are numbered by `order`, a function of a rank.
 template <typename Order>
 bool hosts_in_rows(const Plan& plan, const Order& order) {
@@ -70,6 +81,12 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (const Precision precision = job.multiplies_in();
       is_fp8(precision) && !contains(can.fp8_formats, precision))
     lacks(fmt::format("products in {}", precision_name(precision)));
+  if (!can.fp16 && job.multiplies_in() == Precision::kFp16)
+    lacks("fp16, which stands for bf16 on GPUs that have none");
+  if (!cuts_into_stages(framework, job.model) && job.pipeline > 1)
+    lacks(fmt::format("stages of {} (--pipeline 1)", job.model.name.empty() ? "this model" : job.model.name));
+  if (can.tensor_divides_sequence && job.tensor > 1 && !job.sequence_parallel)
+    lacks("tensor parallelism without sequence parallelism");
   if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
   if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
   if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");
@@ -78,6 +95,10 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("context parallelism by all-to-all");
   if (!can.latent_attention && job.model.latent())
     lacks("latent attention, at least not by its recipe's overrides");
+  if (!can.alibi && job.model.alibi)
+    lacks("ALiBi (--model ...,alibi=no plans with rotary positions, which take as long)");
+  if (!can.gelu_gate && job.model.gelu_gate)
+    lacks("gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes as long)");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
   if (can.experts_divide_sequence && job.model.experts > 0 && job.tensor > 1 && !job.sequence_parallel)
     lacks("mixtures of experts whose layers several ranks share without dividing the sequence");
@@ -118,6 +139,8 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
     lacks("stages that are shared by different numbers of ranks");
   if (!can.uneven_layers && !alike([](const Stage& a, const Stage& b) { return a.layers == b.layers; }))
     lacks("stages with different numbers of layers");
+  else if (can.uneven_at_ends_alone && !uneven_at_ends_alone(plan))
+    lacks("stages between the first and the last with different numbers of layers, or with fewer than these");
   if (!can.unequal_nodes && nodes_differ(plan)) lacks("nodes with different numbers of ranks");
   // Replicas outermost, experts' groups would have ranks of other stages between theirs.
   const RankOrder order = can.rank_order == RankOrder::kEitherOutermost && plan.job.expert_parallel > 1 &&

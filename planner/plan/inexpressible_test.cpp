@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
+#include "planner/model/model_library.h"
+#include "planner/plan/layer_split.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner {
@@ -64,6 +67,64 @@ TEST(Inexpressible, NodesWhoseRanksAreNotInARow) {
   EXPECT_EQ(inexpressible(by_replica, Framework::kDeepSpeed).size(), 1U);
   EXPECT_EQ(inexpressible(by_neither, Framework::kNeMo).size(), 1U);
   EXPECT_EQ(inexpressible(by_neither, Framework::kTombolo), Sentences{});
+}
+
+TEST(Inexpressible, NamesStagesThatAFrameworkCannotSay) {
+  Plan plan = simple_plan(small_model(12), {"a0", "a1", "b0", "b1"}, 4, 1, 4);
+  const auto of = [&](std::vector<int> layers, Framework framework) {
+    plan.pipelines = equal_pipelines(plan.job, to_stages(layers));
+    return inexpressible(plan, framework).size();
+  };
+  for (const auto& [layers, torchtitan, deepspeed] :
+       {std::tuple(std::vector{3, 3, 3, 3}, 0U, 0U), std::tuple(std::vector{2, 4, 4, 2}, 0U, 1U),
+        std::tuple(std::vector{4, 4, 3, 1}, 1U, 1U), std::tuple(std::vector{4, 2, 2, 4}, 1U, 1U)}) {
+    EXPECT_EQ(of(layers, Framework::kMegatron), 0U);
+    EXPECT_EQ(of(layers, Framework::kTorchTitan), torchtitan);
+    EXPECT_EQ(of(layers, Framework::kDeepSpeed), deepspeed);
+  }
+}
+
+TEST(Inexpressible, NamesWhatTorchtitanAlwaysDoesAndNeverHas) {
+  Job job;
+  job.framework = Framework::kTorchTitan;
+  job.model = small_model(8);
+  job.model.bytes_per_value = 2;
+  job.tensor = 2;
+  EXPECT_EQ(inexpressible(job, Framework::kTorchTitan),
+            Sentences{"torchtitan has no tensor parallelism without sequence parallelism"});
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
+  job.sequence_parallel = true;
+  EXPECT_EQ(inexpressible(job, Framework::kTorchTitan), Sentences{});
+  job.precision = Precision::kFp16;
+  EXPECT_EQ(inexpressible(job, Framework::kTorchTitan),
+            Sentences{"torchtitan has no fp16, which stands for bf16 on GPUs that have none"});
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
+  job = {};
+  job.model = ModelLibrary::load().find("qwen3-30b-a3b").model;
+  EXPECT_EQ(inexpressible(job, Framework::kTorchTitan), Sentences{}) << "with a single stage";
+  job.pipeline = 2;
+  EXPECT_EQ(inexpressible(job, Framework::kTorchTitan),
+            Sentences{"torchtitan has no stages of qwen3-30b-a3b (--pipeline 1)"});
+}
+
+TEST(Inexpressible, NamesWhatOfTheModelNoArgumentSays) {
+  Job job;
+  const ModelLibrary library = ModelLibrary::load();
+  job.model = library.find("bloom-7b1").model;
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no ALiBi (--model ...,alibi=no plans with rotary positions, which take as "
+                "long)"});
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo).size(), 1U);
+  EXPECT_EQ(inexpressible(job, Framework::kDeepSpeed), Sentences{}) << "its program brings the model";
+  job.model.alibi = false;
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
+  job.model = library.find("gemma-2b").model;
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes "
+                "as long)"});
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo), Sentences{}) << "a recipe of it does";
 }
 
 TEST(Inexpressible, NamesFormatsOfFp8) {

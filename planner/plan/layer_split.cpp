@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -34,6 +35,30 @@ std::vector<int> split_by_speed(int layers, const std::vector<double>& speeds, c
       result.push_back(take / stages[group] + (i < take % stages[group] ? 1 : 0));
   }
   return result;
+}
+
+std::vector<int> nearest_split(const std::vector<int>& layers, const FrameworkTraits& can) {
+  const int stages = static_cast<int>(layers.size());
+  if (stages < 2 || (can.uneven_layers && (!can.uneven_at_ends_alone || stages == 2))) return layers;
+  const int sum = std::accumulate(layers.begin(), layers.end(), 0);
+  if (!can.uneven_layers) return sum % stages == 0 ? std::vector<int>(layers.size(), sum / stages) : layers;
+  std::vector<int> best = layers;
+  double least = std::numeric_limits<double>::max();
+  for (int middle = (sum + stages - 1) / stages; middle * (stages - 2) + 2 <= sum; ++middle) {
+    const int ends = sum - middle * (stages - 2);
+    std::vector<int> tried(layers.size(), middle);
+    // Of what is left for both ends each moves equally far from where it was.
+    tried.front() = std::clamp((ends + layers.front() - layers.back()) / 2, std::max(1, ends - middle),
+                               std::min(middle, ends - 1));
+    tried.back() = ends - tried.front();
+    double distance = 0;
+    for (std::size_t stage = 0; stage < layers.size(); ++stage)
+      distance += std::pow(tried[stage] - layers[stage], 2);
+    if (distance >= least) continue;
+    least = distance;
+    best = std::move(tried);
+  }
+  return best;
 }
 
 std::vector<Stage> to_stages(const std::vector<int>& layers_per_stage) {

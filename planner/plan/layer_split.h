@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "planner/model/framework.h"
 #include "planner/plan/plan.h"
 
 namespace tombolo::planner {
@@ -14,6 +15,10 @@ namespace tombolo::planner {
 /// earlier ones take more. No stage is left empty. Returns layers by stage; needs layers >= sum of stages.
 std::vector<int> split_by_speed(int layers, const std::vector<double>& speeds, const std::vector<int>& stages,
                                 double alpha);
+
+/// The split nearest to `layers` (least squares) that the framework can express, of as many layers in as many
+/// stages; `layers` itself where it can express that one, or none. Neither stage is left empty.
+std::vector<int> nearest_split(const std::vector<int>& layers, const FrameworkTraits& can);
 
 /// Stages that tile the layers in order.
 std::vector<Stage> to_stages(const std::vector<int>& layers_per_stage);

@@ -60,5 +60,21 @@ TEST(LayerSplit, StagesTileTheLayers) {
   EXPECT_EQ(stages[2].layers, 4);
 }
 
+TEST(NearestSplit, IsTheSplitWhereTheFrameworkCanSayIt) {
+  const std::vector<int> layers{7, 5, 9, 3};
+  EXPECT_EQ(nearest_split(layers, traits(Framework::kMegatron)), layers);
+  EXPECT_EQ(nearest_split({8}, traits(Framework::kDeepSpeed)), std::vector{8});
+  EXPECT_EQ(nearest_split({9, 3}, traits(Framework::kTorchTitan)), (std::vector{9, 3}));
+  EXPECT_EQ(nearest_split({5, 7, 7, 4}, traits(Framework::kTorchTitan)), (std::vector{5, 7, 7, 4}));
+}
+
+TEST(NearestSplit, HasEqualStagesOrFewerLayersAtTheEnds) {
+  EXPECT_EQ(nearest_split({7, 5, 9, 3}, traits(Framework::kDeepSpeed)), (std::vector{6, 6, 6, 6}));
+  EXPECT_EQ(nearest_split({7, 5, 9, 2}, traits(Framework::kDeepSpeed)), (std::vector{7, 5, 9, 2}))
+      << "nothing that it can say divides";
+  EXPECT_EQ(nearest_split({7, 5, 9, 3}, traits(Framework::kTorchTitan)), (std::vector{7, 7, 7, 3}));
+  EXPECT_EQ(nearest_split({1, 1, 20}, traits(Framework::kTorchTitan)), (std::vector{2, 10, 10}));
+}
+
 }  // namespace
 }  // namespace tombolo::planner

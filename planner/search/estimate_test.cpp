@@ -63,6 +63,7 @@ TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareWhatTheyHold) {
   for (int round = 0; round < 24; ++round) {
     Job job = free_job(12, 32);
     job.framework = round % 2 == 0 ? Framework::kAny : Framework::kTorchTitan;
+    job.sequence_parallel = traits(job.framework).tensor_divides_sequence;
     const SearchSetting setting(gpu_cluster({{"a", 4, 2}}, 1e6 * static_cast<double>(2 + random() % 100)),
                                 job);
     Estimator estimator(setting.context, setting.job, setting.pools);

@@ -26,7 +26,11 @@ std::vector<int> divisors(int number) {
 /// The number of layers of each virtual stage; all chunks of a stage have equally many.
 std::vector<int> layers_of(const Placement& placement, const Job& job, const PlanOptions& options,
                            const GridRule& rule) {
-  const std::vector<int> one = rule.split(job.model.layers / job.chunks, job.pipeline, placement, options);
+  FrameworkTraits can = traits(job.framework);
+  // All chunks of a stage are alike, so that what the first lacks some in the middle lack too.
+  if (can.uneven_at_ends_alone && job.chunks > 1) can.uneven_layers = false;
+  const std::vector<int> one =
+      nearest_split(rule.split(job.model.layers / job.chunks, job.pipeline, placement, options), can);
   std::vector<int> all;
   for (int chunk = 0; chunk < job.chunks; ++chunk) all.insert(all.end(), one.begin(), one.end());
   return all;

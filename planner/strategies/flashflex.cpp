@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "planner/plan/layer_split.h"
 #include "planner/search/host_division.h"
 #include "planner/search/shape_search.h"
 #include "planner/strategies/local_search.h"
@@ -83,11 +84,22 @@ class ShapeSearch {
       if (known || ranked.seconds > kDoubt * best_seconds_) continue;
       seen_.push_back(ranked.shape);
       Layout layout = layout_of(ranked.shape, pools_);
+      divide_expressibly(layout);
       const double seconds = scorer_.seconds(layout);
       simulated_.push_back({seconds, ranked.shape});
       if (seconds >= best_seconds_) continue;
       best_seconds_ = seconds;
       best_ = std::move(layout);
+    }
+  }
+
+  /// Shapes divide layers by speed alone; not every framework can say every division.
+  void divide_expressibly(Layout& layout) const {
+    for (Layout::Replica& replica : layout.replicas) {
+      std::vector<int> layers;
+      for (const Layout::PipelineSlot& slot : replica.slots) layers.push_back(slot.layers);
+      layers = nearest_split(layers, traits(job_.framework));
+      for (std::size_t slot = 0; slot < layers.size(); ++slot) replica.slots[slot].layers = layers[slot];
     }
   }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The fleets of examples/fleets/: each is planned for Megatron-LM, and the script that --emit writes is run on every node, with a
 torchrun that writes down what it was given. What the nodes start together has to be the plan: as many ranks as its degrees
-multiply to, each node once, each device once, every argument one that Megatron-LM knows. The fleet that is too small for its model
-says what would do.
+multiply to, each node once, each device once, every argument one that Megatron-LM knows. The scripts for Slurm and Open MPI are run
+too, with an srun and an mpirun that start every rank here: each rank has to get its place, the settings that Megatron-LM wants and the
+plugin's. The fleet that is too small for its model says what would do.
 
 Usage: fleets_test.py TOMBOLO SOURCE [unittest arguments]
 """
@@ -29,6 +30,37 @@ TOO_SMALL = ["--model", "gpt3-175b", "--batch", "64"]
 STAND_IN = """#!/bin/sh
 printf '%s\\n' "devices=$CUDA_VISIBLE_DEVICES" "host=$TOMBOLO_HOST" "$@"
 """
+# As srun does, with all of the environment; and as mpirun does, with what -x names alone.
+SRUN = """#!/bin/sh
+shift 2
+rank=0 last= local=0
+while read -r host; do
+  [ "$host" = "$last" ] || local=0
+  SLURM_PROCID=$rank SLURM_LOCALID=$local SLURMD_NODENAME=$host "$@" < /dev/null || exit 1
+  rank=$((rank + 1)) last=$host local=$((local + 1))
+done < "$SLURM_HOSTFILE"
+"""
+MPIRUN = """#!/bin/sh
+if [ "$1" = --version ]; then echo 'mpirun (Open MPI) 4.1.8'; exit; fi
+hosts=$4 passed=
+while [ "$1" != sh ]; do
+  if [ "$1" = -x ]; then passed="$passed $2=$(printenv "$2")"; fi
+  shift
+done
+rank=0 last= local=0
+while read -r host; do
+  [ "$host" = "$last" ] || local=0
+  env -i PATH="$PATH" $passed TOMBOLO_HOST=$host OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$local "$@" < /dev/null || exit 1
+  rank=$((rank + 1)) last=$host local=$((local + 1))
+done < "$hosts"
+"""
+TRAINER = """#!/bin/sh
+echo "rank=$RANK local=$LOCAL_RANK of=$WORLD_SIZE connections=$CUDA_DEVICE_MAX_CONNECTIONS net=$NCCL_NET plugin=$NCCL_NET_PLUGIN"
+for word in "$@"; do
+  [ "$before" != --nccl-communicator-config-path ] || sed 's/^/group /' "$word"
+  before=$word
+done
+"""
 
 
 def run(*command, **more):
@@ -41,9 +73,9 @@ class Fleets(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="tombolo-fleets-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        stand_in = self.folder / "torchrun"
-        stand_in.write_text(STAND_IN, encoding="utf-8")
-        stand_in.chmod(0o700)
+        for name, text in {"torchrun": STAND_IN, "srun": SRUN, "mpirun": MPIRUN, "trainer": TRAINER}.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+            (self.folder / name).chmod(0o700)
 
     def cluster(self, fleet):
         path = self.folder / f"{fleet}.json"
@@ -102,6 +134,28 @@ class Fleets(unittest.TestCase):
 
     def test_three_sizes(self):
         self.check("three_sizes")
+
+    def test_slurm_and_mpi_give_every_rank_what_megatron_wants(self):
+        for launcher in ("slurm", "mpi"):
+            done = self.plan("unlike_fabrics", *JOBS["unlike_fabrics"], "-o", self.folder / "plan.json", "--emit", launcher)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            script = self.folder / f"{launcher}.sh"
+            script.write_text(done.stdout, encoding="utf-8")
+            plan = json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))
+            ranks = len(plan["ranks"])
+            self.assertGreater(max(rank["tensor"] for rank in plan["ranks"]), 0, "else nothing is wanted")
+            for network, net in (("tombolo", "Tombolo"), ("mixed", "")):
+                done = run("/bin/sh", script, "trainer", NETWORK=network, TMPDIR=str(self.folder), PATH=f"{self.folder}:{os.environ['PATH']}")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                lines = done.stdout.splitlines()
+                places = [line for line in lines if line.startswith("rank=")]
+                self.assertEqual(len(places), ranks)
+                for rank, line in enumerate(places):
+                    self.assertRegex(line, rf"^rank={rank} local=[0-7] of={ranks} connections=1 net={net} plugin=tombolo$")
+                named = lines.count("group   net_name: IB")
+                self.assertEqual(named > 0, network == "mixed")
+                self.assertEqual(named % ranks, 0)
+            self.assertEqual(list(self.folder.glob("tmp.*")), [], "files that were left behind")
 
     def test_a_model_that_fits_nowhere_says_what_would_make_it_fit(self):
         done = self.plan("too_small", *TOO_SMALL, "--emit", "megatron")

@@ -99,7 +99,7 @@ Json entries_of(const char* kind, const Entries& entries, const topology::Librar
 std::string shown(const Json& entry) {
   std::string text;
   for (const char* field :
-       {"name", "aliases", "kind", "kinds", "memory_bytes", "memory_bytes_per_second",
+       {"name", "aliases", "kind", "kinds", "compute_capability", "memory_bytes", "memory_bytes_per_second",
         "peak_flops_per_second", "device_link", "device_bytes_per_second", "attained_share", "attained_note",
         "rate_gbps", "ports", "rdma_device", "pci_ids", "parameters", "shape", "source"}) {
     if (!entry.contains(field)) continue;

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/launch/launch.h"
+#include "planner/plan/device_precision.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/validators.h"
-#include "topology/files/library.h"
 
 namespace tombolo::tools {
 namespace {
@@ -80,16 +80,10 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
 
 /// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU here that has no bf16.
 void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
-  if (job.framework == planner::Framework::kTombolo || !options.dtype.empty() ||
-      job.multiplies_in() != planner::Precision::kBf16)
-    return;
-  const topology::Library library = topology::Library::load();
-  for (const auto& host : cluster.hosts)
-    for (const auto& device : host.devices) {
-      if (device.kind != topology::DeviceKind::kGpu) continue;
-      const auto known = library.device_names.find(device.name);
-      if (known && library.devices[*known].peak("bf16") == 0) job.precision = planner::Precision::kFp16;
-    }
+  if (!options.dtype.empty()) return;
+  if (const planner::Precision precision = planner::precision_on(cluster, job);
+      precision != job.multiplies_in())
+    job.precision = precision;
 }
 
 /// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.

@@ -39,10 +39,13 @@ std::array<double, 5> peaks_of(const JsonCursor& cursor) {
 }
 
 LibraryDevice device_of(const JsonCursor& cursor, LibraryNames& names) {
-  cursor.only({"name", "aliases", "kind", "memory_bytes", "memory_bytes_per_second", "peak_flops_per_second",
-               "device_link", "device_bytes_per_second", "attained_share", "attained_note", "source"});
+  cursor.only({"name", "aliases", "kind", "compute_capability", "memory_bytes", "memory_bytes_per_second",
+               "peak_flops_per_second", "device_link", "device_bytes_per_second", "attained_share",
+               "attained_note", "source"});
   LibraryDevice device{.at = cursor, .name = names.add(cursor)};
   device.kind = cursor.field("kind").choice({"cpu", "gpu"}) == 0 ? DeviceKind::kCpu : DeviceKind::kGpu;
+  if (const auto value = cursor.optional("compute_capability"))
+    device.compute_capability = value->positive_number();
   if (const auto value = cursor.optional("memory_bytes")) {
     device.memory_bytes = memory_of(*value);
   } else if (device.kind == DeviceKind::kGpu) {

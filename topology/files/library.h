@@ -24,6 +24,7 @@ struct LibraryDevice {
   JsonCursor at;  ///< where the entry stands
   std::string name;
   DeviceKind kind = DeviceKind::kGpu;
+  double compute_capability = 0;       ///< of NVIDIA's GPUs, such as 9.0; 0 = has none
   double memory_bytes = 0;             ///< 0 = depends on the machine (CPUs)
   double memory_bytes_per_second = 0;  ///< peak
   /// Peak FLOP/s by type of value ("bf16"), dense, in the order of kDtypes; 0 = the device does not have it.

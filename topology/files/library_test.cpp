@@ -63,6 +63,9 @@ TEST(Library, KnowsPublishedFigures) {
   EXPECT_EQ(a100.peak("int4"), 0);
   EXPECT_EQ(a100.memory_bytes, 80.0 * (1ULL << 30));
   EXPECT_EQ(a100.device_bytes_per_second, 300e9);
+  EXPECT_EQ(a100.compute_capability, 8.0);
+  EXPECT_EQ(device("B200").compute_capability, 10.0);
+  EXPECT_EQ(device("MI300X").compute_capability, 0);
   EXPECT_EQ(device("V100").usual_dtype(), "fp16");
   EXPECT_EQ(device("EPYC 7763").usual_dtype(), "fp32");
   EXPECT_EQ(device("nvidia h100 80gb hbm3").peak("fp8"), 1979e12) << "as NVML names it, however spelt";
