@@ -141,16 +141,19 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
     lacks("stages with different numbers of layers");
   else if (can.uneven_at_ends_alone && !uneven_at_ends_alone(plan))
     lacks("stages between the first and the last with different numbers of layers, or with fewer than these");
-  if (!can.unequal_nodes && nodes_differ(plan)) lacks("nodes with different numbers of ranks");
+  const auto cannot_start = [&](std::string_view what) {
+    sentences.push_back(fmt::format("{} cannot start {}", can.title, what));
+  };
+  if (!can.unequal_nodes && nodes_differ(plan)) cannot_start("nodes with different numbers of ranks");
   // Replicas outermost, experts' groups would have ranks of other stages between theirs.
   const RankOrder order = can.rank_order == RankOrder::kEitherOutermost && plan.job.expert_parallel > 1 &&
                                   plan.pipeline_size() > 1
                               ? RankOrder::kStagesOutermost
                               : can.rank_order;
   if (!orderly(plan, order))
-    lacks(order == RankOrder::kEitherOutermost
-              ? "order of ranks, by stage or by replica, in which every node's are in a row"
-              : "order of ranks but by stage, in which some node's are not in a row");
+    cannot_start(order == RankOrder::kEitherOutermost
+                     ? "nodes whose ranks are in a row neither by stage nor by replica"
+                     : "nodes whose ranks are not in a row by stage");
   Job job = plan.job;
   job.data = plan.data_size();
   job.pipeline = plan.pipeline_size();

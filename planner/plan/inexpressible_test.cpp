@@ -49,7 +49,7 @@ TEST(Inexpressible, NodesOfUnequalSizes) {
   Plan plan = two_by_two();
   plan.ranks[1].host = "a0";
   EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed),
-            Sentences{"DeepSpeed has no nodes with different numbers of ranks"});
+            Sentences{"DeepSpeed cannot start nodes with different numbers of ranks"});
   EXPECT_EQ(inexpressible(plan, Framework::kTombolo), Sentences{});
 }
 

@@ -54,8 +54,11 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   try {
     const planner::Plan freer = planner::make_plan(cluster, job, options);
     const double gain = plan.prediction.step_seconds / freer.prediction.step_seconds;
-    const auto lacks = planner::inexpressible(freer, limited);
+    std::vector<std::string> lacks = planner::inexpressible(freer, limited);
     if (gain < 1.01 || lacks.empty()) return {};
+    const std::string subject = std::string(planner::traits(limited).title) + ' ';
+    for (std::size_t i = 1; i < lacks.size(); ++i)
+      if (lacks[i].starts_with(subject)) lacks[i].erase(0, subject.size());
     return fmt::format("A framework without limits would take {} per step, {:.2f}x faster, but {}.\n",
                        format_seconds(freer.prediction.step_seconds), gain, fmt::join(lacks, ", "));
   } catch (const Error&) {
