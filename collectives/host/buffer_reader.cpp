@@ -18,10 +18,8 @@ constexpr std::size_t kLeastOfExchange = std::size_t{64} << 10;
 constexpr std::size_t kLeastAmongMany = std::size_t{512} << 10;
 /// A broadcast waits for its root's copy into the slot, and only one of its two ranks reads: there reading
 /// straight was the faster way from 16 KiB on, on another processor (AMD EPYC, family 25, model 17) only
-/// above that (2.7 us through slots, 3.5 straight). There it took 0.85 of the time for 1 MiB and 0.94 for 4
-/// MiB, but 1.7 times as long for 16 MiB, where slots were faster, into which and out of which both ranks
-/// copy at the same time.
-constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10, kMostOfBroadcast = std::size_t{4} << 20;
+/// above that (2.7 us through slots, 3.5 straight).
+constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10;
 
 }  // namespace
 
@@ -37,7 +35,7 @@ bool BufferReader::suits(Collective collective, std::size_t bytes, int ranks) no
     case Collective::kAllReduce:  // of which each rank gets the sums of the other
       return ranks == 2 && bytes >= 2 * kLeastOfExchange;
     case Collective::kBroadcast:
-      return ranks == 2 && bytes >= kLeastOfBroadcast && bytes <= kMostOfBroadcast;
+      return ranks == 2 && bytes >= kLeastOfBroadcast;
     default:
       return false;
   }

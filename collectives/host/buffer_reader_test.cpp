@@ -406,6 +406,85 @@ TEST(BufferReader, ReadsNothingOfTwoRanksWhoseOutputsFillTheOnlyCache) {
   }
 }
 
+// Between two ranks the way of a call is chosen in the one before; both must know it, whoever is the root,
+// and whether or not the calls between are of other kinds. At first each way is tried.
+TEST(BufferReader, GoesEitherWayBetweenTwoRanksAndGivesTheSameBytes) {
+  std::mt19937_64 random(test_seed());
+  RefusingKernel kernel;
+  const transport::KernelInPlace in_force(kernel);
+  std::vector<std::unique_ptr<HostGroup>> groups;
+  std::vector<HostCard> cards;
+  for (int rank = 0; rank < 2; ++rank) {
+    groups.push_back(HostGroup::create());
+    cards.push_back(groups.back()->card());
+  }
+  std::vector<HostCollective> all;
+  for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
+  for (const auto& group : groups) {
+    ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
+    all.emplace_back(*group);
+  }
+  const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
+                         Collective::kAllReduce};
+  std::array<std::array<std::array<int, 2>, 2>, 4> went{};  // by kind, root, and whether a buffer was read
+  constexpr std::size_t kMost = std::size_t{300} << 10, kAround = 8;
+  std::vector<Bytes> inputs(2, Bytes(2 * kMost + kAround)), outputs = inputs;
+  for (std::size_t call = 0; call < 400; ++call) {
+    const std::size_t kind = random() % kinds.size(), offset = random() % kAround;
+    const Collective collective = kinds[kind];
+    // Also a size that goes through slots alone, whose rounds shift what the others find where.
+    const std::array sizes{std::size_t{5000}, (std::size_t{256} << 10) - random() % 70,
+                           kMost - random() % 70};
+    const std::size_t bytes = sizes[random() % sizes.size()];
+    const int root = static_cast<int>(random() % 2);
+    const std::size_t reads = kernel.reads;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < 2 * bytes; ++i)
+        inputs[rank][offset + i] = value(static_cast<int>(rank), call, i);
+      std::ranges::fill(outputs[rank], std::byte{0xee});
+      all[rank].start({collective,
+                       {bytes, 1, false, root},
+                       DataType::kInt8,
+                       ReduceOp::kSum,
+                       inputs[rank].data() + offset,
+                       outputs[rank].data() + offset,
+                       {}});
+    }
+    for (int vain = 0; !all[0].finished() || !all[1].finished(); ++vain) {
+      ASSERT_LT(vain, 10000) << "nobody moves";
+      HostCollective& one = all[random() % 2];
+      if (!one.finished() && one.progress()) vain = 0;
+      ASSERT_FALSE(one.mismatch());
+    }
+    if (BufferReader::suits(collective, bytes, 2))
+      ++went[kind][collective == Collective::kBroadcast ? static_cast<std::size_t>(root) : 0]
+            [kernel.reads > reads ? 1 : 0];
+    const bool two_parts = collective == Collective::kAllToAll || collective == Collective::kAllGather;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t i = 0; i < outputs[rank].size(); ++i) {
+        const bool given = i >= offset && i - offset < (two_parts ? 2 : 1) * bytes;
+        const std::size_t at = i - offset, part = at % bytes;
+        const int from = static_cast<int>(at / bytes);
+        const std::byte expected = !given                                 ? std::byte{0xee}
+                                   : collective == Collective::kAllReduce ? sum_of_values(2, call, at)
+                                   : collective == Collective::kBroadcast ? value(root, call, at)
+                                   : collective == Collective::kAllGather
+                                       ? value(from, call, part)
+                                       : value(from, call, rank * bytes + part);
+        ASSERT_EQ(outputs[rank][i], expected)
+            << "byte " << i << " of rank " << rank << " in call " << call << ", "
+            << collective_name(collective) << " of " << bytes << " bytes, root " << root;
+      }
+    }
+  }
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    for (std::size_t root = 0; root < (kinds[kind] == Collective::kBroadcast ? 2 : 1); ++root) {
+      EXPECT_GT(went[kind][root][0], 0) << collective_name(kinds[kind]) << " through slots, root " << root;
+      EXPECT_GT(went[kind][root][1], 0) << collective_name(kinds[kind]) << " from buffers, root " << root;
+    }
+  }
+}
+
 TEST_F(Exchange, TellsWhoHasReadAllThatOthersStillCopy) {
   form();
   start();

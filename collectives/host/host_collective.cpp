@@ -1,6 +1,7 @@
 #include "collectives/host/host_collective.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -14,13 +15,19 @@ namespace {
 /// four, on two processors (Intel Xeon, family 6, model 207), one round was the faster one up to 1 KiB, two
 /// from 4 KiB.
 constexpr std::size_t kWholeBytes = std::size_t{2} << 10;
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kCacheLine = 64;
+/// Two ranks move less in a round than a slot holds, so that one reads what the other has written while that
+/// writes on. Of 16 to 128 KiB tried on two processors (AMD EPYC, family 25, model 17) 64 were the fastest,
+/// or within a tenth of it, for every collective of 64 KiB to 16 MiB.
+constexpr std::size_t kRoundBytesOfTwo = std::size_t{64} << 10;
+static_assert(std::has_single_bit(kSlotBytes / kRoundBytesOfTwo) && std::has_single_bit(kSlots) &&
+              std::has_single_bit(kSlotsOfMany));
 /// Rounds of one call of progress() at most, whatever the others do meanwhile: its thread has other things to
 /// do.
 constexpr int kRoundsAtOnce = 8;
 
 std::size_t whole_lines(std::size_t bytes) noexcept {
-  return bytes / kLine * kLine;
+  return bytes / kCacheLine * kCacheLine;
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -47,7 +54,30 @@ std::size_t bytes_copied(Collective collective, std::size_t bytes, std::size_t r
   }
 }
 
-constexpr std::uint64_t kHashFactor = 0x100000001b3;
+/// Whether one round between two ranks moves it all through small slots. What fits beside the announcements
+/// needs no slots, so that one rank can be further ahead of the other there.
+bool is_small(Collective collective, std::size_t bytes) noexcept {
+  const bool parts = collective == Collective::kReduceScatter || collective == Collective::kScatter ||
+                     collective == Collective::kAllToAll;
+  const std::size_t written = parts ? 2 * bytes : bytes;
+  return written > kInlineBytes && written <= kSmallSlotBytes / 2;  // reductions need room to combine in
+}
+
+/// Of the collectives whose way is chosen by what they took.
+std::size_t place_of(Collective collective) noexcept {
+  switch (collective) {
+    case Collective::kAllToAll:
+      return 0;
+    case Collective::kAllGather:
+      return 1;
+    case Collective::kAllReduce:
+      return 2;
+    default:  // a broadcast
+      return 3;
+  }
+}
+
+constexpr std::uint64_t kHashFactor = 0x100000001b3, kFromBuffersFact = std::uint64_t{1} << 32;
 
 /// A hash of what all ranks must agree on.
 std::uint64_t facts_of(const HostCall& call) noexcept {
@@ -87,7 +117,6 @@ void HostCollective::start(const HostCall& call) noexcept {
   if (facts_ == 0 || !same_facts(call, call_)) facts_ = facts_of(call);
   call_ = call;
   first_ += rounds_;
-  hash_ = hash_after(hash_, facts_);
   round_ = 0;
   announced_ = false;
   looked_ = 0;
@@ -95,35 +124,36 @@ void HostCollective::start(const HostCall& call) noexcept {
   const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
   const compute::LastLevelCaches caches = group_.caches();
   streams_ = kCanStream && copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
-  // Slots that are in another cache than their reader are slower than buffers.
-  const bool slots_are_faster = streams_ && caches.count == 1 &&
-                                BufferReader::is_slower_than_streams(group_.size(), copied / caches.bytes);
-  const bool from_buffers = BufferReader::suits(call.collective, bytes, group_.size()) && !slots_are_faster;
-  way_ = !only_slots_ && group_.reads_buffers() && from_buffers ? Way::kFromBuffers : Way::kThroughSlots;
+  way_ = choose_way();
+  hash_ = hash_after(hash_, facts_ ^ (way_ == HostWay::kFromBuffers ? kFromBuffersFact : 0));
+  small_ = ranks == 2 && is_small(call.collective, bytes);
+  depth_ = ranks > 2 ? kSlotsOfMany : small_ ? kSmallSlots : kSlots;
+  round_bytes_ = ranks > 2 ? kSlotBytes : small_ ? kSmallSlotBytes : kRoundBytesOfTwo;
+  last_part_ = ranks > 2 ? 0 : kSlotBytes / kRoundBytesOfTwo - 1;
   summing_ = 0;
-  if (way_ == Way::kFromBuffers) reader_.start(call);
-  step_ = kSlotBytes;
+  if (way_ == HostWay::kFromBuffers) reader_.start(call);
+  step_ = round_bytes_;
   std::size_t extra = 0;
   switch (call.collective) {
     case Collective::kAllReduce:
       in_parts_ = bytes > kWholeBytes;
       if (!in_parts_) break;
-      step_ = whole_lines(kSlotBytes / ranks);
+      step_ = whole_lines(round_bytes_ / ranks);
       summing_ = (sum_of(0).bytes + step_ - 1) / step_;
-      rounds_ = summing_ + (way_ == Way::kFromBuffers ? 2 : spreading_rounds());
+      rounds_ = summing_ + (way_ == HostWay::kFromBuffers ? 2 : spreading_rounds());
       return;
     case Collective::kReduce:
       in_parts_ = bytes > kWholeBytes;
       // A slot holds the parts of a chunk, the combined part of the one before, and room to combine in.
       if (in_parts_) {
-        step_ = whole_lines(kSlotBytes / (ranks + 2)) * ranks;
+        step_ = whole_lines(round_bytes_ / (ranks + 2)) * ranks;
         extra = 1;
       }
       break;
     case Collective::kReduceScatter:
     case Collective::kScatter:
     case Collective::kAllToAll:
-      step_ = whole_lines(kSlotBytes / ranks);
+      step_ = whole_lines(round_bytes_ / ranks);
       break;
     case Collective::kAllGather:
     case Collective::kBroadcast:
@@ -131,25 +161,54 @@ void HostCollective::start(const HostCall& call) noexcept {
     case Collective::kBarrier:
       break;
   }
-  rounds_ = way_ == Way::kFromBuffers ? 2 : std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+  rounds_ = way_ == HostWay::kFromBuffers ? 2 : std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+}
+
+HostWay HostCollective::choose_way() noexcept {
+  choice_ = nullptr;
+  const std::size_t bytes = call_.problem.bytes(), ranks = static_cast<std::size_t>(group_.size());
+  if (only_slots_ || !group_.reads_buffers() || !BufferReader::suits(call_.collective, bytes, group_.size()))
+    return HostWay::kThroughSlots;
+  // Slots that are in another cache than their reader are slower than buffers.
+  const compute::LastLevelCaches caches = group_.caches();
+  const bool slots_are_faster =
+      streams_ && caches.count == 1 &&
+      BufferReader::is_slower_than_streams(group_.size(),
+                                           bytes_copied(call_.collective, bytes, ranks) / caches.bytes);
+  const HostWay first = slots_are_faster ? HostWay::kThroughSlots : HostWay::kFromBuffers;
+  if (ranks != 2) return first;
+  choice_ = &choices_.at(place_of(call_.collective), leader(), bytes);
+  const HostWay way = choice_->way_or(first);
+  if (leads()) {
+    choice_->choose();
+    since_ = Clock::steady().now();
+    took_ = {};
+    all_are_here_ = false;
+  }
+  return way;
+}
+
+void HostCollective::note_all_are_here() noexcept {
+  if (round_ != 0 || !measures() || std::exchange(all_are_here_, true)) return;
+  since_ = Clock::steady().now();
 }
 
 std::size_t HostCollective::spreading_rounds() const noexcept {
-  return (sum_of(0).bytes + kSlotBytes - 1) / kSlotBytes;
+  return (sum_of(0).bytes + round_bytes_ - 1) / round_bytes_;
 }
 
 void HostCollective::take_slots() noexcept {
   only_slots_ = true;
   if (call_.collective != Collective::kAllReduce) return start(call_);
   // In place the parts that were summed up have no input any more; but the sums are there, and go on.
-  way_ = Way::kThroughSlots;
+  way_ = HostWay::kThroughSlots;
   first_ += rounds_;
   round_ = summing_ = 0;
   rounds_ = spreading_rounds();
 }
 
 bool HostCollective::needs(int rank) const noexcept {
-  if (way_ == Way::kFromBuffers) return true;
+  if (way_ == HostWay::kFromBuffers) return true;
   switch (call_.collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
@@ -165,10 +224,10 @@ bool HostCollective::needs(int rank) const noexcept {
 
 bool HostCollective::owes(int rank) const noexcept {
   if (finished() || rank == group_.index()) return false;
-  if (way_ == Way::kFromBuffers && round_ == summing_ && reader_.awaits(rank)) return true;
+  if (way_ == HostWay::kFromBuffers && round_ == summing_ && reader_.awaits(rank)) return true;
   const std::uint64_t last = number(rounds_ - 1);
   // The slot of the last round is free once everyone has announced the round that all_announced() asks for.
-  return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, kSlots - 1));
+  return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, depth_ - 1));
 }
 
 bool HostCollective::has_announced(int rank, std::uint64_t number) noexcept {
@@ -176,7 +235,7 @@ bool HostCollective::has_announced(int rank, std::uint64_t number) noexcept {
   if (seen >= number) return true;
   // Whoever keeps up has announced the newest round, too; then the next calls need not look. A root looks at
   // nothing else of the others, and each look brings a line from another processor.
-  seen = std::max(seen, group_.announced(rank, number + kSlots - 2));
+  seen = std::max(seen, group_.announced(rank, number + depth_ - 2));
   if (seen < number) seen = std::max(seen, group_.announced(rank, number));
   return seen >= number;
 }
@@ -198,12 +257,15 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
       awaited_ = looked_;
       return false;
     }
-    if (group_.memory(looked_).announcements[number % kSlots].call != hash_) {
+    const Announcement& theirs = group_.memory(looked_).announcements[number % kSlots];
+    if (theirs.call != hash_) {
       mismatch_ = looked_;
       return false;
     }
+    heed(looked_, theirs);
   }
   looked_ = 0;
+  note_all_are_here();
   return true;
 }
 
@@ -212,10 +274,14 @@ bool HostCollective::progress() noexcept {
   for (int rounds = 0; rounds < kRoundsAtOnce && !finished() && !mismatch_; ++rounds) {
     const std::uint64_t now = number(round_);
     if (!announced_) {
-      if (now >= kSlots && !all_announced(now - kSlots + 1)) return moved;
-      group_.own().announcements[now % kSlots].call = hash_;
+      if (now >= depth_ && !all_announced(now - depth_ + 1)) return moved;
+      Announcement& own = group_.own().announcements[now % kSlots];
+      own.call = hash_;
+      if (measures()) own.next_way = static_cast<std::uint32_t>(choice_->way_or(HostWay::kFromBuffers));
       write_round(now);
       group_.announce(now);
+      if (way_ == HostWay::kThroughSlots) take_own(round_);
+      if (round_ == 0 && measures()) took_ = Clock::steady().now() - since_;
       announced_ = true;
       moved = true;
     }
@@ -223,7 +289,9 @@ bool HostCollective::progress() noexcept {
     announced_ = false;
     ++round_;
     moved = true;
-    if (way_ != Way::kFromBuffers || !finished()) continue;
+    if (!finished()) continue;
+    if (measures()) choice_->measured(way_, took_ + (Clock::steady().now() - since_));
+    if (way_ != HostWay::kFromBuffers) continue;
     if (any_failed_to_read(now)) {
       take_slots();
     } else {
@@ -234,7 +302,7 @@ bool HostCollective::progress() noexcept {
 }
 
 void HostCollective::write_round(std::uint64_t number) noexcept {
-  if (way_ == Way::kThroughSlots || round_ < summing_) return write(round_);
+  if (way_ == HostWay::kThroughSlots || round_ < summing_) return write(round_);
   std::byte* announcement = group_.own().announcements[number % kSlots].bytes;
   if (round_ == summing_) {
     reader_.announce(announcement);
@@ -280,27 +348,33 @@ bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
 
 /// False where the round is not over.
 bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
-  if (way_ == Way::kFromBuffers && round_ == summing_) return read_buffers(number, moved);
+  if (way_ == HostWay::kFromBuffers && round_ == summing_) return read_buffers(number, moved);
   if (!needed_announced(number)) return false;
-  if (way_ == Way::kThroughSlots || round_ < summing_) read(round_);
+  if (way_ == HostWay::kThroughSlots || round_ < summing_) read(round_);
   return true;
 }
 
 bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
   std::uint64_t ready = 0;
-  bool awaits = false;
+  bool awaits = false, all_are_here = true;
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (!reader_.awaits(rank)) continue;
     if (rank != group_.index()) {
       if (!std::exchange(awaits, true)) awaited_ = rank;  // also of one that is gone
-      if (!group_.has_announced(rank, number)) continue;
-      if (group_.memory(rank).announcements[number % kSlots].call != hash_) {
+      if (!group_.has_announced(rank, number)) {
+        all_are_here = false;
+        continue;
+      }
+      const Announcement& theirs = group_.memory(rank).announcements[number % kSlots];
+      if (theirs.call != hash_) {
         mismatch_ = rank;
         return false;
       }
+      heed(rank, theirs);
     }
     ready |= std::uint64_t{1} << rank;
   }
+  if (all_are_here) note_all_are_here();
   moved |= reader_.read(ready, number);
   return reader_.done();
 }
@@ -381,7 +455,7 @@ void HostCollective::write_all_reduce(std::size_t round) noexcept {
   const int own = group_.index();
   std::byte* to = slot(own, number(round));
   if (round >= summing_) {
-    const Chunk now = host_step(sum_of(own), round - summing_, kSlotBytes);
+    const Chunk now = host_step(sum_of(own), round - summing_, round_bytes_);
     return put(to, call_.output + now.begin, now.bytes);
   }
   for (int rank = 0; rank < group_.size(); ++rank, to += step_) {
@@ -395,7 +469,7 @@ void HostCollective::read_all_reduce(std::size_t round) noexcept {
   const int own = group_.index();
   if (round >= summing_) {
     for (int rank = 0; rank < group_.size(); ++rank) {
-      const Chunk now = host_step(sum_of(rank), round - summing_, kSlotBytes);
+      const Chunk now = host_step(sum_of(rank), round - summing_, round_bytes_);
       if (rank != own) take(rank, call_.output + now.begin, slot(rank, number(round)), now.bytes);
     }
     return;
@@ -464,6 +538,35 @@ void HostCollective::write(std::size_t round) noexcept {
   }
 }
 
+void HostCollective::take_own(std::size_t round) noexcept {
+  const int own = group_.index();
+  const auto own_place = static_cast<std::size_t>(own);
+  const bool is_root = own == call_.problem.root;
+  const std::size_t bytes = call_.problem.bytes();
+  const Chunk now = chunk(round, bytes);
+  switch (call_.collective) {
+    case Collective::kAllToAll:
+      take(own, call_.output + own_place * bytes + now.begin, call_.input + own_place * bytes + now.begin,
+           now.bytes);
+      break;
+    case Collective::kScatter:
+      if (is_root)
+        take(own, call_.output + now.begin, call_.input + own_place * bytes + now.begin, now.bytes);
+      break;
+    case Collective::kGather:
+      if (!is_root) break;
+      [[fallthrough]];
+    case Collective::kAllGather:
+      take(own, call_.output + own_place * bytes + now.begin, call_.input + now.begin, now.bytes);
+      break;
+    case Collective::kBroadcast:
+      if (is_root) take(own, call_.output + now.begin, call_.input + now.begin, now.bytes);
+      break;
+    default:
+      break;
+  }
+}
+
 void HostCollective::read(std::size_t round) noexcept {
   const int own = group_.index();
   const auto own_place = static_cast<std::size_t>(own);
@@ -491,27 +594,26 @@ void HostCollective::read(std::size_t round) noexcept {
     case Collective::kAllToAll:
       for (int rank = 0; rank < group_.size(); ++rank) {
         std::byte* to = call_.output + static_cast<std::size_t>(rank) * bytes + now.begin;
-        take(rank, to,
-             rank == own ? call_.input + own_place * bytes + now.begin : place_of_part(rank, own, at),
-             now.bytes);
+        if (rank != own) take(rank, to, place_of_part(rank, own, at), now.bytes);
       }
       break;
     case Collective::kScatter:
-      take(call_.problem.root, call_.output + now.begin,
-           is_root ? call_.input + own_place * bytes + now.begin : place_of_part(call_.problem.root, own, at),
-           now.bytes);
+      if (!is_root)
+        take(call_.problem.root, call_.output + now.begin, place_of_part(call_.problem.root, own, at),
+             now.bytes);
       break;
     case Collective::kAllGather:
     case Collective::kGather:
       if (call_.collective == Collective::kGather && !is_root) break;
       for (int rank = 0; rank < group_.size(); ++rank) {
-        take(rank, call_.output + static_cast<std::size_t>(rank) * bytes + now.begin,
-             rank == own ? call_.input + now.begin : place(rank, at), now.bytes);
+        if (rank != own)
+          take(rank, call_.output + static_cast<std::size_t>(rank) * bytes + now.begin, place(rank, at),
+               now.bytes);
       }
       break;
     case Collective::kBroadcast:
-      take(call_.problem.root, call_.output + now.begin,
-           is_root ? call_.input + now.begin : place(call_.problem.root, at), now.bytes);
+      if (!is_root)
+        take(call_.problem.root, call_.output + now.begin, place(call_.problem.root, at), now.bytes);
       break;
     case Collective::kBarrier:
       break;

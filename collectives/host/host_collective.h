@@ -2,14 +2,15 @@
 // calls while everyone is awake.
 //
 // It goes in rounds. In each a rank writes what it has for the others into its slot, announces the round, and
-// reads what it needs from the slots of those that have announced it too. A slot is used again kSlots rounds
-// later, once every rank has announced the round after the one that it was written for, since by then it has
-// read that.
+// reads what it needs from the slots of those that have announced it too. A slot is used again some rounds
+// (kSlots) later, once every rank has announced the round after the one that it was written for, since by
+// then it has read that.
 //
-// Large calls whose bytes have one reader take another way, where every rank may read the memory of the
-// others' processes: in their first round each announces where its input lies and reads what it needs there
-// (BufferReader), and in the second that it has read all. Nobody returns before all have. Where a buffer
-// cannot be read, the call starts again and goes through slots, like all later ones.
+// Large calls whose bytes have one reader can take another way, where every rank may read the memory of the
+// others' processes; between two ranks the faster way is taken (WayChoice). In their first round each
+// announces where its input lies and reads what it needs there (BufferReader), and in the second that it has
+// read all. Nobody returns before all have. Where a buffer cannot be read, the call starts again and goes
+// through slots, like all later ones.
 //
 // What a call writes goes past the caches where it would fill them anyhow. The slots stay in them.
 //
@@ -29,6 +30,7 @@
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
 #include "collectives/host/host_parts.h"
+#include "collectives/host/way_choice.h"
 
 namespace tombolo::collectives {
 
@@ -77,7 +79,9 @@ class HostCollective {
   void count_read_buffers() noexcept;
   void write(std::size_t round) noexcept;
   void read(std::size_t round) noexcept;
-  /// Whether the rank has announced that round, which is the newest of this rank less kSlots - 2, or more.
+  /// Copies what stays with this rank, while the others may still be writing.
+  void take_own(std::size_t round) noexcept;
+  /// Whether the rank has announced that round, which is the newest of this rank less depth_ - 2, or more.
   bool has_announced(int rank, std::uint64_t number) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
   bool needed_announced(std::uint64_t number) noexcept;
@@ -87,7 +91,9 @@ class HostCollective {
   /// The same for what rank `from` writes for rank `to`.
   std::byte* place_of_part(int from, int to, std::uint64_t number) const noexcept;
   std::byte* slot(int rank, std::uint64_t number) const noexcept {
-    return group_.memory(rank).slots[number % kSlots];
+    RankMemory& memory = group_.memory(rank);
+    if (small_) return memory.small_slots[number % kSmallSlots];
+    return memory.slots[number & (depth_ - 1)] + (number / kSlots & last_part_) * round_bytes_;
   }
   std::uint64_t number(std::size_t round) const noexcept { return first_ + round; }
   Chunk chunk(std::size_t round, std::size_t of) const noexcept;
@@ -113,22 +119,44 @@ class HostCollective {
   /// Has the call, of which a buffer could not be read, go through slots.
   void take_slots() noexcept;
 
-  enum class Way : std::uint8_t { kThroughSlots, kFromBuffers };
+  /// The rank that chooses the way of calls like this one; between two ranks.
+  int leader() const noexcept { return call_.collective == Collective::kBroadcast ? call_.problem.root : 0; }
+  bool leads() const noexcept { return leader() == group_.index(); }
+  /// Of the call that begins; the same on every rank.
+  HostWay choose_way() noexcept;
+  /// Learns from an announcement of another rank what its leader has chosen for the next call like this one.
+  void heed(int rank, const Announcement& theirs) noexcept {
+    if (choice_ != nullptr && rank == leader())
+      choice_->set(theirs.next_way == 0 ? HostWay::kThroughSlots : HostWay::kFromBuffers);
+  }
+  bool measures() const noexcept { return choice_ != nullptr && leads(); }
+  /// The others have announced their first round: what this rank waited for them is no part of the call's
+  /// time.
+  void note_all_are_here() noexcept;
 
   HostGroup& group_;
   BufferReader reader_;
-  Way way_ = Way::kThroughSlots;
+  HostWay way_ = HostWay::kThroughSlots;
+  WayChoices choices_;
+  WayChoice* choice_ = nullptr;  // of the present call, where there is one
+  TimePoint since_;              // of a call that this rank measures
+  Duration took_{};              // what it took before
+  bool all_are_here_ = false;
   bool only_slots_ = false;  // a buffer could not be read: all ranks know it from the same call
   HostCall call_;
   std::uint64_t facts_ = 0;  // a hash of what all ranks must agree on in this call; 0: before the first
   std::uint32_t hash_ = 0;   // of this call and of all before
   std::uint64_t first_ = 1;  // number of this call's first round
   std::size_t round_ = 0, rounds_ = 0;
-  std::size_t step_ = 0;     // bytes of a part, or of the whole, that one round moves at most
-  bool announced_ = false;   // this rank's part of the present round
-  bool streams_ = false;     // what it writes would fill the caches, which it goes past
-  bool in_parts_ = false;    // a reduction of which each rank combines a part
-  std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
+  bool small_ = false;                    // goes through small slots
+  std::uint64_t depth_ = kSlots;          // rounds until a slot is used again: a power of two
+  std::size_t round_bytes_ = kSlotBytes;  // of a slot, which has a part for each of some rounds in turn
+  std::uint64_t last_part_ = 0;           // a power of two less one
+  std::size_t step_ = 0;                  // bytes of a part, or of the whole, that one round moves at most
+  bool announced_ = false;                // this rank's part of the present round
+  bool streams_ = false;                  // what it writes would fill the caches, which it goes past
+  bool in_parts_ = false;                 // a reduction of which each rank combines a part
+  std::size_t summing_ = 0;               // rounds of an all-reduce in parts before its sums go to all ranks
   std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced
   int looked_ = 0;                                // ranks that have announced what is awaited
   int awaited_ = 0;
