@@ -98,7 +98,7 @@ TEST(EmitMegatron, RefusesNodesWhoseRanksAreInARowInNeitherOrder) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kUnsupported);
-    EXPECT_MENTIONS(std::string(error.what()), "in which every node's are in a row. Plan anew");
+    EXPECT_MENTIONS(std::string(error.what()), "in a row neither by stage nor by replica. Plan anew");
   }
 }
 
