@@ -48,7 +48,8 @@ void open_choices(const FixedChoices& fixed, bool memory_known, Job& job, PlanOp
   options.schedules = open_schedules(fixed, can);
   job.sequence_parallel = fixed.sequence_parallel.value_or(can.sequence_parallel && job.tensor != 1);
   job.overlap_parameters = fixed.overlap_parameters.value_or(can.parameter_gather_overlap);
-  job.blocking_sends = can.blocking_sends;
+  // What is said of 1F1B does not hold for GPipe, which only sends in one direction at a time.
+  job.sends = fixed.schedule == Schedule::kGPipe ? StageSends::kBeside : can.sends;
 }
 
 }  // namespace tombolo::planner

@@ -15,6 +15,9 @@ constexpr NameTable<Framework, 5> kFrameworks{{{Framework::kTombolo, "tombolo"},
                                                {Framework::kTorchTitan, "torchtitan"},
                                                {Framework::kNeMo, "nemo"}}};
 
+constexpr NameTable<StageSends, 3> kStageSends{
+    {{StageSends::kBeside, "beside"}, {StageSends::kInTurn, "in-turn"}, {StageSends::kTogether, "together"}}};
+
 constexpr std::array kPlainSchedule{Schedule::kOneForwardOneBackward};
 constexpr std::array kMegatronSchedules{Schedule::kOneForwardOneBackward, Schedule::kInterleaved};
 constexpr std::array kTorchSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward,
@@ -65,7 +68,10 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
-          .parameter_gather_overlap = true};
+          .parameter_gather_overlap = true,
+          // Without model chunks it sets overlap_p2p_comm to false, and each exchange is one batch of sends
+          // and receives that it waits for.
+          .sends = StageSends::kTogether};
 }
 constexpr FrameworkTraits kMegatronTraits =
     megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0", true);
@@ -85,12 +91,13 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .tensor_parallel = true,
     .latent_attention = true,
     .unfused_attention = true,
-    .blocking_sends = true,
+    .sends = StageSends::kInTurn,
     .boundary = BoundaryTransfer::kPartitionedGathered,
     .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
 
 /// With stages, torch's pipelines keep what was gathered until the last micro-batch is over, so that
-/// parameters are not dropped between passes.
+/// parameters are not dropped between passes. Their plain 1F1B waits for each exchange once every stage is
+/// busy; before and after that they send beside computing, which is not told apart here.
 constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .title = "torchtitan",
                                             .release = "v0.2.2",
@@ -108,7 +115,8 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .latent_attention = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
-                                            .parameter_gather_overlap = true};
+                                            .parameter_gather_overlap = true,
+                                            .sends = StageSends::kTogether};
 
 constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .title = "any framework",
@@ -141,6 +149,14 @@ std::string_view framework_name(Framework framework) noexcept {
 
 std::optional<Framework> framework_from_name(std::string_view name) noexcept {
   return value_in(kFrameworks, name);
+}
+
+std::string_view stage_sends_name(StageSends sends) noexcept {
+  return name_in(kStageSends, sends);
+}
+
+std::optional<StageSends> stage_sends_from_name(std::string_view name) noexcept {
+  return value_in(kStageSends, name);
 }
 
 const FrameworkTraits& traits(Framework framework) noexcept {

@@ -40,6 +40,17 @@ enum class NicUse {
   kNearest,  ///< each device through those next to it (rails.h), as NCCL does
 };
 
+/// What a stage does while it sends to another and receives from it, in 1F1B with one model chunk per stage
+/// (and GPipe, where a plan says so). Over several chunks frameworks send beside computing.
+enum class StageSends {
+  kBeside,    ///< it computes
+  kInTurn,    ///< neither end computes; two stages that exchange an activation and a gradient take turns
+  kTogether,  ///< neither end computes; both directions of such an exchange go at once
+};
+/// "beside", "in-turn", "together".
+std::string_view stage_sends_name(StageSends sends) noexcept;
+std::optional<StageSends> stage_sends_from_name(std::string_view name) noexcept;
+
 /// In which order a framework numbers ranks. Its launcher starts those of a node in a row.
 enum class RankOrder {
   kAny,              ///< the plan's own: every rank may take any place
@@ -77,7 +88,7 @@ struct FrameworkTraits {
   bool unfused_attention = false;         ///< an argument, or the program, can leave attention unfused
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
-  bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile
+  StageSends sends = StageSends::kBeside;
   NicUse nics = NicUse::kNearest;
   BoundaryTransfer boundary = BoundaryTransfer::kCopyPerRank;
   BoundaryTransfer boundary_sequence_parallel = BoundaryTransfer::kPartitioned;

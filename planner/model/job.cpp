@@ -121,10 +121,6 @@ void Job::check() const {
          schedule_name(schedule),
          schedule == Schedule::kInterleaved ? "interleaving takes at least 2"
                                             : "only interleaved takes more than 1");
-  if (blocking_sends && schedule == Schedule::kInterleaved)
-    fail(Cause::kUnsupported,
-         "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
-         "the first for the last; take another schedule");
   if (profile) profile->check(model);
   if (const std::string why = context_misfit(std::max(1, tensor)); !why.empty())
     fail(Cause::kInvalidUsage, "job: {}", why);
@@ -175,7 +171,7 @@ void Job::check() const {
   if (context_parallel > 1) lacks("context parallelism");
   if (model.experts > 0) lacks("mixtures of experts");
   if (model.latent()) lacks("latent attention");
-  if (blocking_sends) lacks("blocking sends");
+  if (sends != StageSends::kBeside) lacks("blocking sends");
   if (!fused_attention) lacks("switch for fused attention: its device decides");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

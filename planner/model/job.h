@@ -71,9 +71,9 @@ struct Job {
   bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
   bool overlap_parameters = false;  ///< what a sharded optimizer updated is gathered beside the forward pass
   bool overlap_gradients = true;    ///< gradients are reduced while the backward pass goes on
-  bool blocking_sends = false;      ///< neither end of a transfer between stages computes meanwhile, as with
-                                    ///< plain NCCL send/receive
-  bool fp32_gradients = true;       ///< but of the bundled trainer, see gradient_bytes()
+  /// What stages do while they send; see blocks_sends().
+  StageSends sends = StageSends::kBeside;
+  bool fp32_gradients = true;  ///< but of the bundled trainer, see gradient_bytes()
   Framework framework = Framework::kTombolo;
   TrainerDevice device = TrainerDevice::kCpu;  ///< of the bundled trainer, on all ranks
   int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
@@ -86,6 +86,11 @@ struct Job {
   /// their FLOPs over the attained FLOP/s. Not part of the plan file either.
   std::shared_ptr<const ComputeProfiles> compute = {};
 
+  /// Whether neither end of a transfer between stages computes meanwhile: as `sends` says, but beside
+  /// computing where stages have several chunks.
+  bool blocks_sends() const noexcept {
+    return sends != StageSends::kBeside && schedule != Schedule::kInterleaved;
+  }
   Saving saving() const noexcept { return {recompute, sharding, expert_parallel}; }
   void set(const Saving& saving) noexcept {
     recompute = saving.recompute;

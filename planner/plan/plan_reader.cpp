@@ -49,6 +49,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "overlap_parameters",
            "overlap_gradients",
            "blocking_sends",
+           "sends",
            "fp32_gradients",
            "framework",
            "device",
@@ -81,7 +82,16 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("overlap_tensor")) job.overlap_tensor = field->boolean();
   if (const auto field = at.optional("overlap_parameters")) job.overlap_parameters = field->boolean();
   if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
-  if (const auto field = at.optional("blocking_sends")) job.blocking_sends = field->boolean();
+  if (const auto field = at.optional("sends"))
+    job.sends = named(*field, stage_sends_from_name, "beside, in-turn or together");
+  if (const auto field = at.optional("blocking_sends"); field && field->boolean()) {
+    // What plans of earlier versions say.
+    if (job.sends != StageSends::kBeside) field->reject("\"sends\" says it too; keep that");
+    job.sends = StageSends::kInTurn;
+  }
+  if (job.sends != StageSends::kBeside && !job.blocks_sends())
+    at.reject(fmt::format("schedule {} sends beside computing, and \"sends\" is {}; leave it out",
+                          schedule_name(job.schedule), stage_sends_name(job.sends)));
   if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
     job.framework = named(*field, framework_from_name, "tombolo, megatron, deepspeed, torchtitan or nemo");

@@ -30,7 +30,7 @@ Json job_to_json(const Job& job) {
   if (job.overlap_tensor) json["overlap_tensor"] = true;
   if (job.overlap_parameters) json["overlap_parameters"] = true;
   if (!job.overlap_gradients) json["overlap_gradients"] = false;
-  if (job.blocking_sends) json["blocking_sends"] = true;
+  if (job.blocks_sends()) json["sends"] = stage_sends_name(job.sends);
   if (!job.fp32_gradients) json["fp32_gradients"] = false;
   if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
   if (job.device != TrainerDevice::kCpu) json["device"] = trainer_device_name(job.device);

@@ -307,7 +307,9 @@ TEST(Simulator, BlockingSendsAddThemselvesToTheComputing) {
   ASSERT_LT(computing, 0.01 * c);
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * c, 0.02 * c)
       << "an activation; the next, while its gradient comes back; the other gradient";
-  plan.job.blocking_sends = true;
+  plan.job.sends = StageSends::kTogether;
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * c, 0.02 * c) << "both go at once";
+  plan.job.sends = StageSends::kInTurn;
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 4 * c, 0.02 * c) << "the two in the middle take turns";
   for (auto& host : cluster.hosts) host.devices[0].flops_per_second *= computing / c;
   const Times slow = stage_times(plan, cluster, 0);
