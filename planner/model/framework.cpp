@@ -21,9 +21,9 @@ constexpr NameTable<StageSends, 3> kStageSends{
 constexpr std::array kPlainSchedule{Schedule::kOneForwardOneBackward};
 constexpr std::array kMegatronSchedules{Schedule::kOneForwardOneBackward, Schedule::kInterleaved};
 constexpr std::array kTorchSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward,
-                                     Schedule::kInterleaved};
+                                     Schedule::kInterleaved, Schedule::kInterleavedZeroBubble};
 constexpr std::array kAllSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved,
-                                   Schedule::kZeroBubbleH1};
+                                   Schedule::kZeroBubbleH1, Schedule::kInterleavedZeroBubble};
 constexpr std::array kAllRecomputations{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 constexpr std::array kWholeLayers{Recompute::kNone, Recompute::kFull};
 constexpr std::array kBothFp8{Precision::kFp8Hybrid, Precision::kFp8E4m3};
@@ -55,6 +55,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .rank_order = RankOrder::kEitherOutermost,
           .schedules = kMegatronSchedules,
           .recomputations = kAllRecomputations,
+          .some_layers_again = true,
           .shardings = kFirstSharding,
           .staged_shardings = kFirstSharding,
           .fp8_formats = kBothFp8,
@@ -68,6 +69,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
+          .tensor_overlap_divides = true,
           .parameter_gather_overlap = true,
           // Without model chunks it sets overlap_p2p_comm to false, and each exchange is one batch of sends
           // and receives that it waits for.
@@ -104,6 +106,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .uneven_layers = true,
                                             .schedules = kTorchSchedules,
                                             .recomputations = kAllRecomputations,
+                                            .second_pass_for_weights = true,
                                             .shardings = kFsdp,
                                             .staged_shardings = kStagedFsdp,
                                             .fully_shards = true,
@@ -115,6 +118,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .latent_attention = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
+                                            .tensor_overlap_compiles = true,
                                             .parameter_gather_overlap = true,
                                             .sends = StageSends::kTogether};
 
@@ -127,6 +131,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .rank_order = RankOrder::kAny,
                                      .schedules = kAllSchedules,
                                      .recomputations = kAllRecomputations,
+                                     .some_layers_again = true,
                                      .shardings = kAllShardings,
                                      .staged_shardings = kAllShardings,
                                      .fp8_formats = kBothFp8,

@@ -71,6 +71,11 @@ struct FrameworkTraits {
   RankOrder rank_order = RankOrder::kStagesOutermost;
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
+  /// Whether the gradients of weights are computed by a second pass over the same graph, as PyTorch's zero
+  /// bubbles do: that keeps all that a layer keeps until then, and would compute again twice. Its layers
+  /// cannot be compiled.
+  bool second_pass_for_weights = false;
+  bool some_layers_again = false;  ///< whole layers are computed again only as many as it is told per chunk
   std::span<const Sharding> shardings;
   std::span<const Sharding> staged_shardings;  ///< of these, what it has with several stages
   /// Whether sharded gradients come with parameters that are sharded between passes, as FSDP keeps them,
@@ -87,6 +92,8 @@ struct FrameworkTraits {
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
   bool unfused_attention = false;         ///< an argument, or the program, can leave attention unfused
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
+  bool tensor_overlap_compiles = false;   ///< and that takes compiled layers
+  bool tensor_overlap_divides = false;    ///< and that takes sequence parallelism
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
   StageSends sends = StageSends::kBeside;
   NicUse nics = NicUse::kNearest;

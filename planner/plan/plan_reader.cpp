@@ -37,6 +37,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "schedule",
            "chunks",
            "recompute",
+           "recompute_layers",
            "sequence_parallel",
            "shard_optimizer",
            "sharding",
@@ -60,10 +61,13 @@ void parse_job(const JsonCursor& at, Job& job) {
   job.data = whole(at.field("data"), 1);
   if (const auto field = at.optional("tensor")) job.tensor = whole(*field, 1);
   if (const auto field = at.optional("schedule"))
-    job.schedule = named(*field, schedule_from_name, "gpipe, 1f1b, interleaved or zero-bubble-h1");
+    job.schedule = named(*field, schedule_from_name,
+                         "gpipe, 1f1b, interleaved, zero-bubble-h1 or interleaved-zero-bubble");
   if (const auto field = at.optional("chunks")) job.chunks = whole(*field, 1);
   if (const auto field = at.optional("recompute"))
     job.recompute = named(*field, recompute_from_name, "none, selective or full");
+  if (const auto field = at.optional("recompute_layers"))
+    job.recompute_layers = whole(*field, 1, job.model.layers);
   if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
   if (const auto field = at.optional("sharding"))
     job.sharding = named(*field, sharding_from_name, "none, optimizer, gradients or parameters");

@@ -18,6 +18,7 @@ Json job_to_json(const Job& job) {
   if (job.schedule != Schedule::kOneForwardOneBackward) json["schedule"] = schedule_name(job.schedule);
   if (job.chunks != 1) json["chunks"] = job.chunks;
   if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
+  if (job.recompute_layers > 0) json["recompute_layers"] = job.recompute_layers;
   if (job.sequence_parallel) json["sequence_parallel"] = true;
   if (job.sharded()) json["sharding"] = sharding_name(job.sharding);
   if (job.context_parallel != 1) {

@@ -7,6 +7,7 @@
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
+#include "planner/search/layers_again.h"
 
 namespace tombolo::planner {
 
@@ -101,6 +102,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
     }
   }
   plan.job.sequence_parallel = job.sequence_parallel && plan.job.tensor > 1 && shared;
+  plan.job.overlap_tensor = job.overlap_tensor && plan.job.sequence_parallel;
   plan.job.overlap_parameters = job.overlap_parameters && plan.job.sharded() && plan.job.data > 1;
   return plan;
 }
@@ -132,6 +134,7 @@ bool Scorer::sound(const Layout& layout) const {
 double Scorer::seconds(const Layout& layout, double limit) {
   if (!sound(layout)) return kNever;
   Plan plan = plan_of(context_, job_, layout);
+  settle_layers_again(plan, context_.view);
   const double worth = context_.worth(limit);
   if (limit < kNever && lower_bound(plan, context_.view) >= worth) return kNever;
   if (!inexpressible(plan, job_.framework).empty()) return kNever;
@@ -147,6 +150,7 @@ double Scorer::seconds(const Layout& layout, double limit) {
 
 Plan Scorer::plan(const Layout& layout) const {
   Plan plan = plan_of(context_, job_, layout);
+  settle_layers_again(plan, context_.view);
   std::string why;
   const auto step = context_.step_time(plan, kNever, &why);
   if (!step) fail(Cause::kInvalidUsage, "{}", why);

@@ -35,8 +35,9 @@ struct Layout {
 
 /// The layout of a plan, whose ranks must be among the context's.
 Layout layout_of(const SearchContext& context, const Plan& plan);
-/// The plan of a layout, without groups, prediction and notes. Launcher ranks that no slot takes are left
-/// out: the plan numbers the others anew, in the same order.
+/// The plan of a layout, without groups, prediction and notes, and where the job leaves open how many layers
+/// are computed again (layers_again.h), with that open. Launcher ranks that no slot takes are left out: the
+/// plan numbers the others anew, in the same order.
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout);
 
 /// Scores layouts of one job by memory, lower bound and simulator.
