@@ -108,6 +108,9 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
 }
 
 bool Scorer::sound(const Layout& layout) const {
+  const auto& open = context_.options.schedules;
+  const std::pair schedule(layout.schedule, layout.chunks);
+  if (!open.empty() && std::ranges::find(open, schedule) == open.end()) return false;
   if (layout.replicas.size() % at(job_.context_parallel) != 0 ||
       !job_.context_misfit(static_cast<int>(layout.replicas.front().slots.front().ranks.size())).empty())
     return false;

@@ -47,9 +47,9 @@ class Scorer {
 
   Scorer(const SearchContext& context, const Job& job) : context_(context), job_(job) {}
 
-  /// The simulated seconds of a step; kNever where the layout is not divisible, cannot be expressed by the
-  /// job's framework, does not fit in memory, does not take less than `limit`, or has hosts communicate that
-  /// no link joins.
+  /// The simulated seconds of a step; kNever where the layout's schedule is not open, where it is not
+  /// divisible, cannot be expressed by the job's framework, does not fit in memory, does not take less than
+  /// `limit`, or has hosts communicate that no link joins.
   double seconds(const Layout& layout, double limit = kNever);
   /// The plan with its prediction; the layout must fit in memory.
   Plan plan(const Layout& layout) const;
