@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "planner/cost/memory.h"
+#include "planner/cost/reserve.h"
 #include "planner/model/index.h"
-#include "planner/search/search.h"
 
 namespace tombolo::planner {
 
@@ -30,11 +31,18 @@ std::vector<std::vector<std::uint64_t>> room_by_slot(const Plan& plan, const Clu
   std::vector<std::vector<std::uint64_t>> room(plan.pipelines.size());
   for (std::size_t replica = 0; replica < room.size(); ++replica)
     room[replica].assign(at(plan.pipeline_size(static_cast<int>(replica))), kUnknownRoom);
-  for (const RankPlacement& place : plan.ranks)
-    if (const auto available = available_on(plan.job, view, place)) {
-      std::uint64_t& least = room[first[at(place.replica)]][at(place.stage)];
-      least = std::min(least, *available);
+  std::string_view name;
+  int host = -1;
+  for (const RankPlacement& place : plan.ranks) {
+    if (place.host != name) {  // ranks of a host are often in a row
+      name = place.host;
+      host = view.host_index(name);
     }
+    const topology::Device& device = view.host(host).devices[at(place.device)];
+    if (device.memory_bytes <= 0) continue;
+    std::uint64_t& least = room[first[at(place.replica)]][at(place.stage)];
+    least = std::min(least, static_cast<std::uint64_t>(usable_memory(plan.job, device)));
+  }
   return room;
 }
 

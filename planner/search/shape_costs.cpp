@@ -60,7 +60,7 @@ double ShapeCosts::head_seconds(int pool, int degree, const Shape& shape) {
 }
 
 auto ShapeCosts::room_of(const Shape::Kind& kind, int slot, const Shape& shape, const Saving& saving,
-                         bool each_too) -> const Room& {
+                         bool each_too) -> Room& {
   const Shape::PipelineSlot& one = kind.slots[at(slot)];
   const Pool& pool = pools_[at(one.pool)];
   const int slots = static_cast<int>(kind.slots.size());
@@ -115,15 +115,18 @@ int ShapeCosts::layers_again(const Shape& shape) {
   if (shape.saving.recompute != Recompute::kFull || job_.recompute_layers == 0) return all;
   if (job_.recompute_layers > 0) return std::min(job_.recompute_layers, all);
   if (shape.saving.expert_parallel > 1 || job_.context_parallel > 1 || all < 2) return all;
-  Saving kept = shape.saving;
-  kept.recompute = Recompute::kNone;
   int needed = 1;
   for (const Shape::Kind& kind : shape.kinds)
     for (std::size_t slot = 0; slot < kind.slots.size(); ++slot) {
       const int number = static_cast<int>(slot), layers = kind.slots[slot].layers;
-      const Room& again = room_of(kind, number, shape, shape.saving, true);
+      Room& again = room_of(kind, number, shape, shape.saving, true);
       if (again.available <= 0) continue;
-      const double more = room_of(kind, number, shape, kept, true).each - again.each;
+      if (again.kept_each < 0) {
+        Saving kept = shape.saving;
+        kept.recompute = Recompute::kNone;
+        again.kept_each = room_of(kind, number, shape, kept, true).each;
+      }
+      const double more = again.kept_each - again.each;
       const double left = again.available - again.alone - (layers - 1) * again.each;
       if (more > 0) needed = std::max(needed, layers - static_cast<int>(std::max(0.0, left) / more));
     }

@@ -46,12 +46,11 @@ class ShapeCosts {
 
  private:
   /// The memory of a slot's devices, bytes: what there is (0 = unknown), what one layer takes with all else,
-  /// and each more. Negative each: not looked at, as one does not fit.
+  /// and each more. Negative: not looked at. `kept_each` is what each takes where nothing is computed again.
   struct Room {
-    double available = 0, alone = 0, each = -1;
+    double available = 0, alone = 0, each = -1, kept_each = -1;
   };
-  const Room& room_of(const Shape::Kind& kind, int slot, const Shape& shape, const Saving& saving,
-                      bool each_too);
+  Room& room_of(const Shape::Kind& kind, int slot, const Shape& shape, const Saving& saving, bool each_too);
 
   const SearchContext& context_;
   const Job& job_;
