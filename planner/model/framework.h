@@ -72,8 +72,8 @@ struct FrameworkTraits {
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
   /// Whether the gradients of weights are computed by a second pass over the same graph, as PyTorch's zero
-  /// bubbles do: that keeps all that a layer keeps until then, and would compute again twice. Its layers
-  /// cannot be compiled.
+  /// bubbles do: until then it keeps the inputs of products and the gradients of their outputs, as many bytes
+  /// as all that a layer keeps, and it would compute again twice. Its layers cannot be compiled.
   bool second_pass_for_weights = false;
   bool some_layers_again = false;  ///< whole layers are computed again only as many as it is told per chunk
   std::span<const Sharding> shardings;
