@@ -58,7 +58,7 @@ Plan planned(const topology::ClusterFile& cluster, const std::string& model, Fra
   job.compute = library_profiles(framework_name(framework));
   PlanOptions options;
   options.strategy = "auto";
-  open_choices({}, true, job, options);
+  open_choices({}, cluster, true, job, options);
   return make_plan(cluster, job, options);
 }
 

@@ -320,7 +320,7 @@ void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report) {
     job.framework = Framework::kMegatron;
     job.fused_attention = false;  // which Megatron-LM had not yet
     job.overlap_gradients = false;
-    job.blocking_sends = true;
+    job.sends = StageSends::kInTurn;
     auto profile = std::make_shared<Profile>();
     profile->overhead_bytes = kOverhead;
     for (int layer = 0; layer < job.model.layers; ++layer)

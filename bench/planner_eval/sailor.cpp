@@ -128,7 +128,7 @@ Run read_run(const std::string& path, const Model& model, std::shared_ptr<const 
   job.tensor = kGpus;
   job.framework = Framework::kDeepSpeed;
   job.overlap_gradients = false;  // its pipeline engine reduces them after the last backward pass
-  job.blocking_sends = traits(job.framework).blocking_sends;
+  job.sends = traits(job.framework).sends;
   job.profile = std::move(profile);
   std::vector<int> layers;
   for (const JsonCursor& stage : pipeline.field("layers_per_stage").elements()) {

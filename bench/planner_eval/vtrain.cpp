@@ -53,6 +53,7 @@ GridRun vtrain_run(const std::map<std::string, std::string>& row,
   job.recompute = Recompute::kFull;
   job.fp32_gradients = false;
   job.overlap_gradients = false;
+  job.sends = StageSends::kTogether;  // as Megatron-LM's plain 1F1B
   const int gpus = number_in(row, "GPUs");
   GridRun run;
   run.measured = std::stod(row.at("iteration time (ms)")) / 1e3;

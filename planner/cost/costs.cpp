@@ -157,9 +157,8 @@ double update_bytes(const Job& job) {
 }
 
 /// Replaces the estimates by the profile's measurements.
-void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& place,
+void apply_profile(SlotCosts& costs, const Plan& plan, const Job& job, const RankPlacement& place,
                    const std::vector<std::string_view>& devices, int tensor) {
-  const Job& job = plan.job;
   const Profile& profile = *job.profile;
   const Pipeline& pipeline = plan.pipelines[at(place.replica)];
   const int slots = plan.pipeline_size(place.replica), rows = pipeline.micro_batch;
@@ -234,8 +233,11 @@ const ComputeProfile& kernels_on(const Job& job, const topology::Device& device)
   return found != nullptr ? *found : kFlopsAlone;
 }
 
-SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
-  const Job& job = plan.job;
+namespace {
+
+/// The costs of a slot of the plan, with what `job` says of recomputation in all layers.
+SlotCosts costs_of_all_layers(const Plan& plan, const Job& job, const ClusterView& view,
+                              const std::vector<int>& ranks) {
   const Model& model = job.model;
   const RankPlacement& first = plan.ranks[at(ranks.front())];
   const Pipeline& pipeline = plan.pipelines[at(first.replica)];
@@ -270,7 +272,7 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
 
   SlotCosts costs;
   if (job.profile) {
-    apply_profile(costs, plan, first, names, static_cast<int>(ranks.size()));
+    apply_profile(costs, plan, job, first, names, static_cast<int>(ranks.size()));
     return costs;
   }
   const bool last = first.stage + 1 == slots;
@@ -333,6 +335,29 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     costs.optimizer += seconds(others, plan.data_size());
     if (experts > 0)
       costs.optimizer += seconds(experts, static_cast<double>(plan.data_size()) / job.expert_parts());
+  }
+  return costs;
+}
+
+}  // namespace
+
+SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
+  SlotCosts costs = costs_of_all_layers(plan, plan.job, view, ranks);
+  if (plan.job.recompute != Recompute::kFull || plan.job.recompute_layers <= 0) return costs;
+  // Of each chunk the first layers are computed again, and the others are not.
+  Job kept = plan.job;
+  kept.recompute = Recompute::kNone;
+  kept.recompute_layers = 0;
+  const SlotCosts others = costs_of_all_layers(plan, kept, view, ranks);
+  if (costs.layers.empty()) costs.layers.assign(at(plan.job.model.layers), costs.layer);
+  const RankPlacement& place = plan.ranks[at(ranks.front())];
+  const Pipeline& pipeline = plan.pipelines[at(place.replica)];
+  const int slots = plan.pipeline_size(place.replica);
+  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+    const Stage& stage = pipeline.stages[at(chunk * slots + place.stage)];
+    const int end = stage.first_layer + stage.layers;
+    for (int layer = stage.first_layer + plan.job.layers_again(stage.layers); layer < end; ++layer)
+      costs.layers[at(layer)] = others.of_layer(layer);
   }
   return costs;
 }

@@ -271,5 +271,20 @@ TEST(SlotCosts, RanksThatShareALayerGatherTheCopiesOfEachToken) {
               3 * model.layer_forward_flops(Mlp::kMixture) / 2 / 1e9 + (1 + 2) * reduce + 2 * 2e-3, 1e-9);
 }
 
+TEST(SlotCosts, OfTheFirstLayersOfAChunkAloneIncludeComputingThemAgain) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.recompute = Recompute::kFull;
+  const PassSeconds full = costs_of(plan, hosts_of_two(), {1}).layer;
+  plan.job.recompute = Recompute::kNone;
+  const PassSeconds none = costs_of(plan, hosts_of_two(), {1}).layer;
+  plan.job.recompute = Recompute::kFull;
+  plan.job.recompute_layers = 3;
+  const SlotCosts some = costs_of(plan, hosts_of_two(), {1});
+  for (int layer = 4; layer < 8; ++layer)
+    EXPECT_EQ(some.of_layer(layer).backward_input, (layer < 7 ? full : none).backward_input) << layer;
+  EXPECT_NEAR(some.stage({4, 4}, false, false).both(), 3 * full.both() + none.both(), 1e-12);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

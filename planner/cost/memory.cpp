@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "planner/cost/cuda_memory.h"
@@ -119,8 +120,10 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor, Mlp mlp) {
                           : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
   const double until_backward = whole / sequence + copies + (divided + core) / t;
   const double until_weights = products_in / sequence + copies + (core_out + inner_out) / t;
-  return {static_cast<std::uint64_t>(tokens * until_backward),
-          static_cast<std::uint64_t>(tokens * until_weights)};
+  const auto kept = static_cast<std::uint64_t>(tokens * until_backward);
+  return {kept, traits(job.framework).second_pass_for_weights
+                    ? kept
+                    : static_cast<std::uint64_t>(tokens * until_weights)};
 }
 
 /// The most bytes that any device was measured to keep; 0 where none was measured.
@@ -150,20 +153,31 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   const Sizes sizes(job, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
   const auto tensor = static_cast<std::uint64_t>(stage.tensor);
+  // The first so many layers keep what the job says, and the others, where only some are computed again, all.
+  const int first_kind = job.recompute == Recompute::kFull ? job.layers_again(stage.layers) : stage.layers;
+  std::optional<Job> whole;
+  if (first_kind < stage.layers) {
+    whole = job;
+    whole->recompute = Recompute::kNone;
+  }
   HeldBytes held;
   const auto add = [&](const HeldBytes& layer, int count) {
     held.until_backward += at(count) * layer.until_backward;
     held.until_weights += at(count) * layer.until_weights;
   };
-  if (job.profile) {
-    for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i)
-      add(held_by_layer(job, i, pipeline.micro_batch, stage.tensor), 1);
-  } else {
-    const int mixtures = model.mixtures(stage.first_layer, stage.layers);
+  const auto add_layers = [&](const Job& one, int first_layer, int layers) {
+    if (one.profile) {
+      for (int i = first_layer; i < first_layer + layers; ++i)
+        add(held_by_layer(one, i, pipeline.micro_batch, stage.tensor), 1);
+      return;
+    }
+    const int mixtures = model.mixtures(first_layer, layers);
     for (const auto& [mlp, count] :
-         {std::pair(Mlp::kDense, stage.layers - mixtures), std::pair(Mlp::kMixture, mixtures)})
-      if (count > 0) add(layer_activation_bytes(job, pipeline.micro_batch, stage.tensor, mlp), count);
-  }
+         {std::pair(Mlp::kDense, layers - mixtures), std::pair(Mlp::kMixture, mixtures)})
+      if (count > 0) add(layer_activation_bytes(one, pipeline.micro_batch, stage.tensor, mlp), count);
+  };
+  add_layers(job, stage.first_layer, first_kind);
+  if (whole) add_layers(*whole, stage.first_layer + first_kind, stage.layers - first_kind);
   std::uint64_t more = 0;
   if (job.framework == Framework::kTombolo) {
     more = sizes.boundary;  // the input
@@ -257,7 +271,7 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
       8.0 * (model.experts_per_token * (model.hidden + 2.0 * model.expert_inner()) + model.experts);
   const double layers =
       model.layers * (64.0 * model.hidden + 8.0 * model.inner() + (model.experts > 0 ? copies : 0) +
-                      (job.recompute == Recompute::kNone ? products : 0));
+                      (job.recompute == Recompute::kNone || job.recompute_layers > 0 ? products : 0));
   return held * model.context * (layers + products + 8.0 * model.vocabulary) >
          static_cast<double>(kBeyondCounting);
 }

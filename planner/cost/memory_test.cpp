@@ -477,5 +477,41 @@ TEST(Memory, OfAMixtureHoldsTheInsideOfItsExpertsAndTheTokensThatTheyGet) {
   EXPECT_GT(activations(), mixed);
 }
 
+TEST(Memory, OfSomeLayersComputedAgainIsBetweenThatOfNoneAndOfAll) {
+  Job job = megatron_job();
+  job.pipeline = 4;
+  job.micro_batch = 1;
+  job.global_batch = 16;
+  for (const int chunks : {1, 2}) {
+    job.schedule = chunks > 1 ? Schedule::kInterleaved : Schedule::kOneForwardOneBackward;
+    job.chunks = chunks;
+    const int layers = job.model.layers / 4 / chunks;
+    job.recompute = Recompute::kNone;
+    job.recompute_layers = 0;
+    const std::uint64_t none = memory_of(job, 1).activations;
+    job.recompute = Recompute::kFull;
+    const std::uint64_t all = memory_of(job, 1).activations;
+    ASSERT_GT(layers, 2);
+    for (const int again : {1, layers - 1}) {
+      job.recompute_layers = again;
+      EXPECT_EQ(memory_of(job, 1).activations, none - (none - all) / at(layers) * at(again)) << chunks;
+    }
+    job.recompute_layers = layers + 1;
+    EXPECT_EQ(memory_of(job, 1).activations, all);
+  }
+}
+
+TEST(Memory, WhereWeightsTakeASecondPassIsHeldUntilThen) {
+  Job job = megatron_job();
+  job.pipeline = 4;
+  job.micro_batch = 1;
+  job.global_batch = 16;
+  job.schedule = Schedule::kInterleavedZeroBubble;
+  job.chunks = 2;
+  const std::uint64_t megatron = memory_of(job, 3).activations;
+  job.framework = Framework::kTorchTitan;
+  EXPECT_GT(memory_of(job, 3).activations, megatron);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/cost/memory.h"
@@ -144,6 +146,21 @@ std::string with_chunks(const Plan& plan, const topology::ClusterFile& cluster) 
                      outcome(other, plan, cluster));
 }
 
+/// The plan with exchanges of ranks that share layers beside products; nothing where its framework cannot.
+std::optional<Plan> plan_with_overlap(const Plan& plan) {
+  Plan other = plan;
+  other.job.overlap_tensor = true;
+  if (!inexpressible(other, other.job.framework).empty()) return std::nullopt;
+  return other;
+}
+
+/// What keeps those exchanges from going beside products by default.
+std::string_view why_no_overlap(const Job& job) {
+  if (traits(job.framework).tensor_overlap_compiles) return "which takes compiled layers and NVLink";
+  if (job.model.experts > 0) return "which is not asked for where layers have experts";
+  return "which takes Transformer Engine and NVLink, and UB_SKIPMC=1 on GPUs before Hopper";
+}
+
 std::string sharding_text(Sharding sharding) {
   switch (sharding) {
     case Sharding::kNone:
@@ -178,6 +195,12 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
   if (job.sequence_parallel)
     add("they divide the sequence where they would hold the same: without, {}",
         changed([](Job& other) { other.sequence_parallel = false; }));
+  if (job.tensor > 1 && job.overlap_tensor)
+    add("they exchange beside matrix products: without (--no-overlap-tensor), {}",
+        changed([](Job& other) { other.overlap_tensor = false; }));
+  else if (job.tensor > 1 && traits(job.framework).tensor_overlap && plan_with_overlap(plan))
+    add("they do not exchange beside matrix products, {}; with --overlap-tensor {}", why_no_overlap(job),
+        outcome(*plan_with_overlap(plan), plan, cluster));
   if (job.context_parallel > 1)
     add("{} replicas divide each row's tokens (context parallelism, {}){}", job.context_parallel,
         context_exchange_name(job.context_exchange), without_context(plan, cluster));
@@ -189,14 +212,23 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
     add("the rank with most tokens for its experts is taken to get {:.4g} times the mean, as measured "
         "(expert_imbalance), and the others wait for it: with even routing, {}",
         job.expert_load(), changed([](Job& other) { other.model.expert_imbalance = 1; }));
-  if (job.recompute != Recompute::kNone)
-    add("{} recomputation: without, {}", recompute_name(job.recompute),
-        changed([](Job& other) { other.recompute = Recompute::kNone; }));
+  const auto whole = [](Job& other) {
+    other.recompute = Recompute::kNone;
+    other.recompute_layers = 0;
+  };
+  if (job.recompute == Recompute::kFull && job.recompute_layers > 0)
+    add("{} layers of each {} are computed again: with one less, {}; with all, {}", job.recompute_layers,
+        job.chunks > 1 ? "model chunk" : "stage", changed([&](Job& other) {
+          if (--other.recompute_layers == 0) whole(other);
+        }),
+        changed([](Job& other) { other.recompute_layers = 0; }));
+  else if (job.recompute != Recompute::kNone)
+    add("{} recomputation: without, {}", recompute_name(job.recompute), changed(whole));
   if (is_fp8(job.multiplies_in()))
     add("products of matrices in {}: in bf16 {}", precision_name(job.multiplies_in()),
         changed([](Job& other) { other.precision = Precision::kBf16; }));
-  if (job.schedule == Schedule::kInterleaved)
-    add("schedule interleaved, {} model chunks per stage: with 1f1b {}", job.chunks,
+  if (interleaves(job.schedule))
+    add("schedule {}, {} model chunks per stage: with 1f1b {}", schedule_name(job.schedule), job.chunks,
         outcome(without_chunks(plan), plan, cluster));
   else if (job.schedule != Schedule::kOneForwardOneBackward)
     add("schedule {}: with 1f1b {}", schedule_name(job.schedule),

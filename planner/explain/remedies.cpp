@@ -109,7 +109,9 @@ std::string layout_text(const Job& job) {
     text += fmt::format(", schedule {}", schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.recompute != Recompute::kNone)
-    text += fmt::format(", recomputing {}", recompute_name(job.recompute));
+    text += job.recompute_layers > 0
+                ? fmt::format(", recomputing {} layers of each chunk", job.recompute_layers)
+                : fmt::format(", recomputing {}", recompute_name(job.recompute));
   if (job.sharded()) text += fmt::format(", sharded {}", sharding_name(job.sharding));
   return text + ", micro-batches of " + counted(job.micro_batch, "row");
 }

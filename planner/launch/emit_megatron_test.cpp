@@ -129,6 +129,14 @@ TEST(EmitMegatron, WritesTensorParallelismChunksRecomputationAndLlamasShape) {
   EXPECT_MENTIONS(text, "--position-embedding-type rope");
   EXPECT_MENTIONS(text, "NODE_RANK=0  a0  (cluster a)  devices 0,1,2,3");
   EXPECT_SILENT_ON(text, "NOT EXPRESSIBLE");
+  EXPECT_MENTIONS(text, "--recompute-method uniform --recompute-num-layers 1");
+  EXPECT_SILENT_ON(text, "--tp-comm-overlap");
+  plan.job.recompute_layers = 1;
+  plan.job.overlap_tensor = true;
+  const std::string other = emit(plan, cluster);
+  EXPECT_MENTIONS(other, "--recompute-granularity full --recompute-method block --recompute-num-layers 1");
+  EXPECT_MENTIONS(other, "--tp-comm-overlap");
+  EXPECT_MENTIONS(other, "UB_SKIPMC=1");
 }
 
 TEST(EmitMegatron, WritesLatentAttentionWithDenseLayersBeforeMixtures) {

@@ -86,6 +86,11 @@ std::vector<Plan> plans_with_every_choice(Framework framework) {
     plan.job.chunks = 2;
     plan.pipelines = equal_pipelines(plan.job, {{0, 2, 2}, {2, 2, 2}, {4, 2, 2}, {6, 2, 2}});
   });
+  if (traits(framework).some_layers_again)
+    add(llama(8), [](Plan& plan) {
+      plan.job.recompute = Recompute::kFull;
+      plan.job.recompute_layers = 3;
+    });
   for (const Precision precision :
        {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp8Hybrid, Precision::kFp8E4m3}) {
     const auto formats = traits(framework).fp8_formats;
@@ -344,6 +349,30 @@ TEST(FrameworkArguments, KnowsTorchTitansModelsByTheirShape) {
   const Plan plan = tensor_plan(model, Framework::kTorchTitan);
   EXPECT_MENTIONS(emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
                   "--model.name llama3 --model.flavor 8B");
+}
+
+TEST(FrameworkArguments, TellsNeMoHowManyLayersAreComputedAgain) {
+  Plan plan = tensor_plan(llama(8), Framework::kNeMo);
+  plan.job.recompute = Recompute::kFull;
+  const auto cluster = cluster_of("H100-SXM5-80GB");
+  EXPECT_MENTIONS(emit(Launcher::kNeMo, plan, cluster, "/cluster.json"),
+                  "model.config.recompute_method=uniform");
+  plan.job.recompute_layers = 3;
+  const std::string script = emit(Launcher::kNeMo, plan, cluster, "/cluster.json");
+  EXPECT_MENTIONS(script, "model.config.recompute_method=block");
+  EXPECT_MENTIONS(script, "model.config.recompute_num_layers=3");
+}
+
+TEST(FrameworkArguments, NamesPyTorchsSchedules) {
+  Plan plan = tensor_plan(llama(8), Framework::kTorchTitan);
+  plan.job.chunks = 2;
+  plan.pipelines = equal_pipelines(plan.job, {{0, 2, 2}, {2, 2, 2}, {4, 2, 2}, {6, 2, 2}});
+  for (const auto& [schedule, name] : {std::pair(Schedule::kInterleaved, "Interleaved1F1B"),
+                                       {Schedule::kInterleavedZeroBubble, "InterleavedZeroBubble"}}) {
+    plan.job.schedule = schedule;
+    EXPECT_MENTIONS(emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
+                    fmt::format("--parallelism.pipeline_parallel_schedule {} ", name));
+  }
 }
 
 }  // namespace

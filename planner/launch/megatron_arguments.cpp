@@ -172,9 +172,15 @@ FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterF
   if (job.sequence_parallel) words.add("--sequence-parallel");
   // By default Megatron takes a fused kernel where there is one.
   if (!job.fused_attention) words.add("--attention-backend unfused");
-  if (job.overlap_tensor) words.add("--tp-comm-overlap");
+  if (job.overlap_tensor && job.tensor > 1) {
+    words.add("--tp-comm-overlap");
+    words.remark(std::string(kTensorOverlapNeeds));
+  }
   if (job.recompute == Recompute::kSelective) words.add("--recompute-activations");
-  if (job.recompute == Recompute::kFull)
+  if (job.recompute == Recompute::kFull && job.recompute_layers > 0)
+    words.add("--recompute-granularity full --recompute-method block --recompute-num-layers {}",
+              job.recompute_layers);
+  else if (job.recompute == Recompute::kFull)
     words.add("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   if (plan.data_size() > 1) {
     if (job.overlap_gradients) words.add("--overlap-grad-reduce");

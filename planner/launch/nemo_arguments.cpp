@@ -140,12 +140,15 @@ FrameworkArguments nemo_arguments(const Plan& plan, const topology::ClusterFile&
   set_shape(keys, job.model);
   keys.set("data.micro_batch_size", job.micro_batch);
   keys.set("data.global_batch_size", job.global_batch);
-  if (job.overlap_tensor) keys.set("model.config.tp_comm_overlap", true);
+  if (job.overlap_tensor && job.tensor > 1) {
+    keys.set("model.config.tp_comm_overlap", true);
+    keys.arguments.remarks.emplace_back(kTensorOverlapNeeds);
+  }
   if (job.recompute == Recompute::kSelective) keys.set("model.config.recompute_granularity", "selective");
   if (job.recompute == Recompute::kFull) {
     keys.set("model.config.recompute_granularity", "full");
-    keys.set("model.config.recompute_method", "uniform");
-    keys.set("model.config.recompute_num_layers", 1);
+    keys.set("model.config.recompute_method", job.recompute_layers > 0 ? "block" : "uniform");
+    keys.set("model.config.recompute_num_layers", std::max(1, job.recompute_layers));
   }
   const bool replicas = plan.data_size() > 1;
   keys.set("trainer.strategy.ddp.overlap_grad_reduce", replicas && job.overlap_gradients);

@@ -12,6 +12,22 @@ namespace tombolo::planner {
 
 namespace {
 
+/// PyTorch's name of a schedule.
+std::string_view schedule_class(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kGPipe:
+      return "GPipe";
+    case Schedule::kInterleaved:
+      return "Interleaved1F1B";
+    case Schedule::kInterleavedZeroBubble:
+      return "InterleavedZeroBubble";
+    case Schedule::kOneForwardOneBackward:
+    case Schedule::kZeroBubbleH1:
+      break;
+  }
+  return "1F1B";
+}
+
 /// How many layers fewer than the others the first and the last stage have. torchtitan can say no other
 /// difference by its arguments.
 struct LessLayers {
@@ -88,10 +104,7 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
   if (stages > 1) {
     const LessLayers less = less_layers(plan);
     add("--parallelism.pipeline_parallel_schedule {} --parallelism.pipeline_parallel_microbatch_size {}",
-        job.schedule == Schedule::kGPipe         ? "GPipe"
-        : job.schedule == Schedule::kInterleaved ? "Interleaved1F1B"
-                                                 : "1F1B",
-        job.micro_batch);
+        schedule_class(job.schedule), job.micro_batch);
     add("--parallelism.pipeline_parallel_layers_per_stage {}", less.usual);
     add("--parallelism.pipeline_parallel_first_stage_less_layers {} "
         "--parallelism.pipeline_parallel_last_stage_less_layers {}",

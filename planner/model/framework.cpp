@@ -17,12 +17,15 @@ constexpr NameTable<Framework, 5> kFrameworks{{{Framework::kTombolo, "tombolo"},
                                                {Framework::kTorchTitan, "torchtitan"},
                                                {Framework::kNeMo, "nemo"}}};
 
+constexpr NameTable<StageSends, 3> kStageSends{
+    {{StageSends::kBeside, "beside"}, {StageSends::kInTurn, "in-turn"}, {StageSends::kTogether, "together"}}};
+
 constexpr std::array kPlainSchedule{Schedule::kOneForwardOneBackward};
 constexpr std::array kMegatronSchedules{Schedule::kOneForwardOneBackward, Schedule::kInterleaved};
 constexpr std::array kTorchSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward,
-                                     Schedule::kInterleaved};
+                                     Schedule::kInterleaved, Schedule::kInterleavedZeroBubble};
 constexpr std::array kAllSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved,
-                                   Schedule::kZeroBubbleH1};
+                                   Schedule::kZeroBubbleH1, Schedule::kInterleavedZeroBubble};
 constexpr std::array kAllRecomputations{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
 constexpr std::array kWholeLayers{Recompute::kNone, Recompute::kFull};
 constexpr std::array kBothFp8{Precision::kFp8Hybrid, Precision::kFp8E4m3};
@@ -54,6 +57,7 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .rank_order = RankOrder::kEitherOutermost,
           .schedules = kMegatronSchedules,
           .recomputations = kAllRecomputations,
+          .some_layers_again = true,
           .shardings = kFirstSharding,
           .staged_shardings = kFirstSharding,
           .fp8_formats = kBothFp8,
@@ -68,7 +72,11 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
-          .parameter_gather_overlap = true};
+          .tensor_overlap_divides = true,
+          .parameter_gather_overlap = true,
+          // Without model chunks it sets overlap_p2p_comm to false, and each exchange is one batch of sends
+          // and receives that it waits for.
+          .sends = StageSends::kTogether};
 }
 constexpr FrameworkTraits kMegatronTraits =
     megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0", true);
@@ -91,12 +99,13 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .alibi = true,
     .gelu_gate = true,
     .unfused_attention = true,
-    .blocking_sends = true,
+    .sends = StageSends::kInTurn,
     .boundary = BoundaryTransfer::kPartitionedGathered,
     .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
 
 /// With stages, torch's pipelines keep what was gathered until the last micro-batch is over, so that
-/// parameters are not dropped between passes.
+/// parameters are not dropped between passes. Their plain 1F1B waits for each exchange once every stage is
+/// busy; before and after that they send beside computing, which is not told apart here.
 constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .title = "torchtitan",
                                             .release = "v0.2.2",
@@ -104,6 +113,7 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .uneven_at_ends_alone = true,
                                             .schedules = kTorchSchedules,
                                             .recomputations = kAllRecomputations,
+                                            .second_pass_for_weights = true,
                                             .shardings = kFsdp,
                                             .staged_shardings = kStagedFsdp,
                                             .fully_shards = true,
@@ -119,7 +129,9 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .tensor_divides_sequence = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
-                                            .parameter_gather_overlap = true};
+                                            .tensor_overlap_compiles = true,
+                                            .parameter_gather_overlap = true,
+                                            .sends = StageSends::kTogether};
 
 constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .title = "any framework",
@@ -130,6 +142,7 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .rank_order = RankOrder::kAny,
                                      .schedules = kAllSchedules,
                                      .recomputations = kAllRecomputations,
+                                     .some_layers_again = true,
                                      .shardings = kAllShardings,
                                      .staged_shardings = kAllShardings,
                                      .fp8_formats = kBothFp8,
@@ -154,6 +167,14 @@ std::string_view framework_name(Framework framework) noexcept {
 
 std::optional<Framework> framework_from_name(std::string_view name) noexcept {
   return value_in(kFrameworks, name);
+}
+
+std::string_view stage_sends_name(StageSends sends) noexcept {
+  return name_in(kStageSends, sends);
+}
+
+std::optional<StageSends> stage_sends_from_name(std::string_view name) noexcept {
+  return value_in(kStageSends, name);
 }
 
 const FrameworkTraits& traits(Framework framework) noexcept {

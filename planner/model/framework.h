@@ -40,6 +40,17 @@ enum class NicUse {
   kNearest,  ///< each device through those next to it (rails.h), as NCCL does
 };
 
+/// What a stage does while it sends to another and receives from it, in 1F1B with one model chunk per stage
+/// (and GPipe, where a plan says so). Over several chunks frameworks send beside computing.
+enum class StageSends {
+  kBeside,    ///< it computes
+  kInTurn,    ///< neither end computes; two stages that exchange an activation and a gradient take turns
+  kTogether,  ///< neither end computes; both directions of such an exchange go at once
+};
+/// "beside", "in-turn", "together".
+std::string_view stage_sends_name(StageSends sends) noexcept;
+std::optional<StageSends> stage_sends_from_name(std::string_view name) noexcept;
+
 /// In which order a framework numbers ranks. Its launcher starts those of a node in a row.
 enum class RankOrder {
   kAny,              ///< the plan's own: every rank may take any place
@@ -62,6 +73,11 @@ struct FrameworkTraits {
   RankOrder rank_order = RankOrder::kStagesOutermost;
   std::span<const Schedule> schedules;
   std::span<const Recompute> recomputations;
+  /// Whether the gradients of weights are computed by a second pass over the same graph, as PyTorch's zero
+  /// bubbles do: until then it keeps the inputs of products and the gradients of their outputs, as many bytes
+  /// as all that a layer keeps, and it would compute again twice. Its layers cannot be compiled.
+  bool second_pass_for_weights = false;
+  bool some_layers_again = false;  ///< whole layers are computed again only as many as it is told per chunk
   std::span<const Sharding> shardings;
   std::span<const Sharding> staged_shardings;  ///< of these, what it has with several stages
   /// Whether sharded gradients come with parameters that are sharded between passes, as FSDP keeps them,
@@ -82,8 +98,10 @@ struct FrameworkTraits {
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
   bool unfused_attention = false;         ///< an argument, or the program, can leave attention unfused
   bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
+  bool tensor_overlap_compiles = false;   ///< and that takes compiled layers
+  bool tensor_overlap_divides = false;    ///< and that takes sequence parallelism
   bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
-  bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile
+  StageSends sends = StageSends::kBeside;
   NicUse nics = NicUse::kNearest;
   BoundaryTransfer boundary = BoundaryTransfer::kCopyPerRank;
   BoundaryTransfer boundary_sequence_parallel = BoundaryTransfer::kPartitioned;

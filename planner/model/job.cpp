@@ -116,15 +116,21 @@ void Job::check() const {
   if (sequence_parallel && tensor == 1)
     fail(Cause::kInvalidUsage,
          "job: sequence parallelism divides what tensor-parallel ranks hold alike; it needs tensor > 1");
-  if (schedule == Schedule::kInterleaved ? chunks < 2 : chunks != 1)
+  if (interleaves(schedule) ? chunks < 2 : chunks != 1)
     fail(Cause::kInvalidUsage, "job: {} model chunks per stage with the {} schedule; {}", chunks,
          schedule_name(schedule),
-         schedule == Schedule::kInterleaved ? "interleaving takes at least 2"
-                                            : "only interleaved takes more than 1");
-  if (blocking_sends && schedule == Schedule::kInterleaved)
+         interleaves(schedule) ? "interleaving takes at least 2"
+                               : "only the interleaved ones take more than 1");
+  if (recompute_layers != 0 && recompute_layers != kAsNeeded && recompute != Recompute::kFull)
+    fail(Cause::kInvalidUsage,
+         "job: recompute_layers is {}, and recomputation {}; only whole layers, recomputation full, are "
+         "counted so",
+         recompute_layers, recompute_name(recompute));
+  if (recompute_layers > 0 && (expert_parallel > 1 || context_parallel > 1))
     fail(Cause::kUnsupported,
-         "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
-         "the first for the last; take another schedule");
+         "job: {} layers of each chunk are to be computed again, and replicas to divide {}; that is not "
+         "modelled, so recompute all layers or none",
+         recompute_layers, expert_parallel > 1 ? "experts" : "rows");
   if (profile) profile->check(model);
   if (const std::string why = context_misfit(std::max(1, tensor)); !why.empty())
     fail(Cause::kInvalidUsage, "job: {}", why);
@@ -175,8 +181,9 @@ void Job::check() const {
   if (context_parallel > 1) lacks("context parallelism");
   if (model.experts > 0) lacks("mixtures of experts");
   if (model.latent()) lacks("latent attention");
-  if (blocking_sends) lacks("blocking sends");
   if (!software.empty()) lacks("choice of software whose constants count");
+  if (recompute_layers > 0) lacks("recomputation of some layers of a stage alone");
+  if (sends != StageSends::kBeside) lacks("blocking sends");
   if (!fused_attention) lacks("switch for fused attention: its device decides");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

@@ -50,8 +50,13 @@ struct Job {
   int data = 0;          ///< replicas, those that divide rows' tokens too; 0 = the planner chooses
   int tensor = 1;        ///< ranks that share each layer; 0 = the planner chooses
   Schedule schedule = Schedule::kOneForwardOneBackward;
-  int chunks = 1;  ///< model chunks per stage; more than 1 with the interleaved schedule only
+  int chunks = 1;  ///< model chunks per stage; more than 1 where the schedule interleaves
   Recompute recompute = Recompute::kNone;
+  /// Where whole layers are computed again (Recompute::kFull): the first so many of each model chunk; 0 =
+  /// all.
+  int recompute_layers = 0;
+  /// Of recompute_layers: the planner takes as few as memory needs.
+  static constexpr int kAsNeeded = -1;
   bool sequence_parallel =
       false;  ///< what would be equal on all tensor-parallel ranks is divided among them along the sequence
   Sharding sharding = Sharding::kNone;
@@ -71,9 +76,9 @@ struct Job {
   bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
   bool overlap_parameters = false;  ///< what a sharded optimizer updated is gathered beside the forward pass
   bool overlap_gradients = true;    ///< gradients are reduced while the backward pass goes on
-  bool blocking_sends = false;      ///< neither end of a transfer between stages computes meanwhile, as with
-                                    ///< plain NCCL send/receive
-  bool fp32_gradients = true;       ///< but of the bundled trainer, see gradient_bytes()
+  /// What stages do while they send; see blocks_sends().
+  StageSends sends = StageSends::kBeside;
+  bool fp32_gradients = true;  ///< but of the bundled trainer, see gradient_bytes()
   Framework framework = Framework::kTombolo;
   /// Whose measured constants count, as library/compute.json names software; empty: the framework's own.
   std::string software = {};
@@ -88,6 +93,15 @@ struct Job {
   /// their FLOPs over the attained FLOP/s. Not part of the plan file either.
   std::shared_ptr<const ComputeProfiles> compute = {};
 
+  /// Whether neither end of a transfer between stages computes meanwhile: as `sends` says, but beside
+  /// computing where stages have several chunks.
+  bool blocks_sends() const noexcept { return sends != StageSends::kBeside && !interleaves(schedule); }
+  /// Of a chunk's layers, how many are computed again as a whole: the first so many. As long as that is open,
+  /// all.
+  int layers_again(int layers) const noexcept {
+    if (recompute != Recompute::kFull) return 0;
+    return recompute_layers > 0 ? std::min(recompute_layers, layers) : layers;
+  }
   Saving saving() const noexcept { return {recompute, sharding, expert_parallel}; }
   void set(const Saving& saving) noexcept {
     recompute = saving.recompute;

@@ -106,13 +106,8 @@ TEST(Job, CheckNamesWhatContradicts) {
   expect_refused("at most", [](Job& job) { job.global_batch = 2'000'000; });
   expect_refused("3 tensor-parallel ranks cannot share 4 heads", [](Job& job) { job.tensor = 3; });
   expect_refused("needs tensor > 1", [](Job& job) { job.sequence_parallel = true; });
-  expect_refused("only interleaved takes more than 1", [](Job& job) { job.chunks = 2; });
+  expect_refused("only the interleaved ones take more than 1", [](Job& job) { job.chunks = 2; });
   expect_refused("takes at least 2", [](Job& job) { job.schedule = Schedule::kInterleaved; });
-  expect_refused("blocking sends with the interleaved", [](Job& job) {
-    job.schedule = Schedule::kInterleaved;
-    job.chunks = 2;
-    job.blocking_sends = true;
-  });
   const auto tombolo = [](const std::function<void(Job&)>& change) {
     return [change](Job& job) {
       job.framework = Framework::kTombolo;
@@ -144,7 +139,12 @@ TEST(Job, CheckNamesWhatContradicts) {
   });
   expect_refused("no context parallelism", tombolo([](Job& job) { job.context_parallel = 2; }));
   expect_refused("no sharded optimizer", tombolo([](Job& job) { job.sharding = Sharding::kOptimizer; }));
-  expect_refused("no blocking sends", tombolo([](Job& job) { job.blocking_sends = true; }));
+  expect_refused("no recomputation of some layers", tombolo([](Job& job) {
+                   job.recompute = Recompute::kFull;
+                   job.recompute_layers = 2;
+                 }));
+  expect_refused("only whole layers", [](Job& job) { job.recompute_layers = 2; });
+  expect_refused("no blocking sends", tombolo([](Job& job) { job.sends = StageSends::kInTurn; }));
 }
 
 }  // namespace

@@ -12,11 +12,12 @@ namespace {
 
 using Kind = Operation::Kind;
 
-constexpr std::array<std::pair<Schedule, std::string_view>, 4> kScheduleNames{{
+constexpr std::array<std::pair<Schedule, std::string_view>, 5> kScheduleNames{{
     {Schedule::kGPipe, "gpipe"},
     {Schedule::kOneForwardOneBackward, "1f1b"},
     {Schedule::kInterleaved, "interleaved"},
     {Schedule::kZeroBubbleH1, "zero-bubble-h1"},
+    {Schedule::kInterleavedZeroBubble, "interleaved-zero-bubble"},
 }};
 
 std::vector<Operation> gpipe(int micro_batches) {
@@ -26,15 +27,16 @@ std::vector<Operation> gpipe(int micro_batches) {
   return order;
 }
 
-/// The chunks alternate, each with as many micro-batches as there are stages; the backward pass takes the
-/// chunks in the reverse order.
+/// The n-th operation of a kind where chunks alternate, each with as many micro-batches as there are stages;
+/// the backward pass takes the chunks in the reverse order.
+Operation nth_of_chunks(Kind kind, int n, int stages, int chunks) {
+  const int turn = stages * chunks, chunk = n % turn / stages;
+  return {kind, n / turn * stages + n % stages, kind == Kind::kForward ? chunk : chunks - 1 - chunk};
+}
+
 std::vector<Operation> interleaved(int stage, int stages, int micro_batches, int chunks) {
-  const int turn = stages * chunks, total = micro_batches * chunks;
-  const auto nth = [&](Kind kind, int n) {
-    const int chunk = n % turn / stages;
-    return Operation{kind, n / turn * stages + n % stages,
-                     kind == Kind::kForward ? chunk : chunks - 1 - chunk};
-  };
+  const int total = micro_batches * chunks;
+  const auto nth = [&](Kind kind, int n) { return nth_of_chunks(kind, n, stages, chunks); };
   const int warm_up = std::min(total, 2 * (stages - stage - 1) + (chunks - 1) * stages);
   std::vector<Operation> order;
   for (int n = 0; n < warm_up; ++n) order.push_back(nth(Kind::kForward, n));
@@ -68,6 +70,26 @@ std::vector<Operation> zero_bubble_h1(int stage, int stages, int micro_batches) 
   return order;
 }
 
+/// As 1F1B over chunks, but backward passes begin one forward pass earlier per stage that comes after this
+/// one, since gradients of inputs alone come back sooner; those of weights follow as many operations later as
+/// there are stages before this one.
+std::vector<Operation> interleaved_zero_bubble(int stage, int stages, int micro_batches, int chunks) {
+  const int total = micro_batches * chunks;
+  const int warm_up = std::min(total, stages - stage - 1 + (chunks - 1) * stages);
+  std::vector<Operation> order;
+  order.reserve(3 * at(total));
+  int weights = 0;
+  const auto add = [&](Kind kind, int n) { order.push_back(nth_of_chunks(kind, n, stages, chunks)); };
+  for (int n = 0; n < warm_up; ++n) add(Kind::kForward, n);
+  for (int n = 0; n < total; ++n) {
+    if (warm_up + n < total) add(Kind::kForward, warm_up + n);
+    add(Kind::kBackwardInput, n);
+    if (n >= stage) add(Kind::kBackwardWeights, weights++);
+  }
+  while (weights < total) add(Kind::kBackwardWeights, weights++);
+  return order;
+}
+
 void check_stage(int stage, int stages, int micro_batches) {
   if (stage < 0 || stage >= stages || micro_batches < 1)
     fail(Cause::kInvalidUsage, "schedule: stage {} of {} with {} micro-batches", stage, stages,
@@ -90,10 +112,10 @@ std::optional<Schedule> schedule_from_name(std::string_view name) noexcept {
 
 void check_schedule(Schedule schedule, int stages, int micro_batches, int chunks) {
   check_stage(0, stages, micro_batches);
-  if (schedule != Schedule::kInterleaved) {
+  if (!interleaves(schedule)) {
     if (chunks != 1)
       fail(Cause::kInvalidUsage,
-           "schedule: {} model chunks per stage, but only the interleaved one takes more than 1", chunks);
+           "schedule: {} model chunks per stage, but only the interleaved ones take more than 1", chunks);
     return;
   }
   if (chunks < 1 || stages < 2 || micro_batches % stages != 0)
@@ -117,6 +139,8 @@ std::vector<Operation> operations_of(Schedule schedule, int stage, int stages, i
       return interleaved(stage, stages, micro_batches, chunks);
     case Schedule::kZeroBubbleH1:
       return zero_bubble_h1(stage, stages, micro_batches);
+    case Schedule::kInterleavedZeroBubble:
+      return interleaved_zero_bubble(stage, stages, micro_batches, chunks);
   }
   return {};
 }

@@ -15,11 +15,21 @@ enum class Schedule {
   kOneForwardOneBackward,  ///< memory-efficient 1F1B
   kInterleaved,            ///< 1F1B over several model chunks per stage, as Megatron-LM orders it
   kZeroBubbleH1,           ///< 1F1B with the weights' gradients postponed into the bubble (arXiv 2401.10241)
+  /// The same over several model chunks per stage, as PyTorch's InterleavedZeroBubble orders it.
+  kInterleavedZeroBubble,
 };
-/// "gpipe", "1f1b", "interleaved", "zero-bubble-h1".
+/// "gpipe", "1f1b", "interleaved", "zero-bubble-h1", "interleaved-zero-bubble".
 std::string_view schedule_name(Schedule schedule) noexcept;
 /// The schedule of that name; nothing where there is none.
 std::optional<Schedule> schedule_from_name(std::string_view name) noexcept;
+/// Whether stages have several model chunks.
+constexpr bool interleaves(Schedule schedule) noexcept {
+  return schedule == Schedule::kInterleaved || schedule == Schedule::kInterleavedZeroBubble;
+}
+/// Whether the gradients of weights are computed apart from those of inputs.
+constexpr bool splits_backward(Schedule schedule) noexcept {
+  return schedule == Schedule::kZeroBubbleH1 || schedule == Schedule::kInterleavedZeroBubble;
+}
 
 struct Operation {
   enum class Kind {
@@ -35,8 +45,8 @@ struct Operation {
 };
 
 /// The operations of one stage in a step, in order. Throws kInvalidUsage for a stage outside [0, stages), for
-/// micro_batches < 1, and for chunks other than 1 except with kInterleaved, which needs at least two stages
-/// and a multiple of `stages` micro-batches.
+/// micro_batches < 1, and for chunks other than 1 except where it interleaves(), which needs at least two
+/// stages and a multiple of `stages` micro-batches.
 std::vector<Operation> operations_of(Schedule schedule, int stage, int stages, int micro_batches,
                                      int chunks = 1);
 

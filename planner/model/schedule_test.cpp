@@ -1,5 +1,6 @@
 #include "planner/model/schedule.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -123,17 +124,17 @@ bool completes(Schedule schedule, int stages, int count, int chunks) {
 }
 
 TEST(EverySchedule, PassesEveryMicroBatchThroughEveryChunkOnceAndNeverBlocks) {
-  for (const Schedule schedule :
-       {Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved, Schedule::kZeroBubbleH1})
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved,
+                                  Schedule::kZeroBubbleH1, Schedule::kInterleavedZeroBubble})
     for (int stages = 1; stages <= 5; ++stages)
       for (int count = 1; count <= 12; ++count)
-        for (int chunks = 1; chunks <= (schedule == Schedule::kInterleaved ? 3 : 1); ++chunks) {
-          if (schedule == Schedule::kInterleaved && (stages < 2 || count % stages != 0)) continue;
+        for (int chunks = 1; chunks <= (interleaves(schedule) ? 3 : 1); ++chunks) {
+          if (interleaves(schedule) && (stages < 2 || count % stages != 0)) continue;
           for (int stage = 0; stage < stages; ++stage) {
             std::map<std::tuple<Kind, int, int>, int> times;
             for (const Operation& one : operations_of(schedule, stage, stages, count, chunks))
               ++times[{one.kind, one.micro_batch, one.chunk}];
-            const int kinds = schedule == Schedule::kZeroBubbleH1 ? 3 : 2;
+            const int kinds = splits_backward(schedule) ? 3 : 2;
             EXPECT_EQ(times.size(), at(kinds * count * chunks));
             EXPECT_TRUE(std::ranges::all_of(times, [](const auto& one) { return one.second == 1; }));
           }
@@ -144,10 +145,24 @@ TEST(EverySchedule, PassesEveryMicroBatchThroughEveryChunkOnceAndNeverBlocks) {
 }
 
 TEST(EverySchedule, HasAName) {
-  for (const Schedule schedule :
-       {Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved, Schedule::kZeroBubbleH1})
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved,
+                                  Schedule::kZeroBubbleH1, Schedule::kInterleavedZeroBubble})
     EXPECT_EQ(schedule_from_name(schedule_name(schedule)), schedule);
   EXPECT_FALSE(schedule_from_name("2f2b"));
+}
+
+// As torch.distributed.pipelining.ScheduleInterleavedZeroBubble orders it: one forward pass less per stage
+// that follows before the first backward pass, and gradients of weights as many operations late as stages
+// come before.
+TEST(InterleavedZeroBubble, PostponesGradientsOfWeightsByTheStagesBefore) {
+  const auto text_of = [](int stage) {
+    std::string text;
+    for (const Operation& one : operations_of(Schedule::kInterleavedZeroBubble, stage, 2, 2, 2))
+      text += fmt::format("{}{}{} ", "FBIW"[static_cast<int>(one.kind)], one.chunk, one.micro_batch);
+    return text;
+  };
+  EXPECT_EQ(text_of(0), "F00 F01 F10 F11 I10 W10 I11 W11 I00 W00 I01 W01 ");
+  EXPECT_EQ(text_of(1), "F00 F01 F10 I10 F11 I11 W10 I00 W11 I01 W00 W01 ");
 }
 
 }  // namespace

@@ -73,6 +73,12 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (!contains(can.schedules, job.schedule)) lacks(fmt::format("{} schedule", schedule_name(job.schedule)));
   if (!contains(can.recomputations, job.recompute))
     lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
+  if (can.second_pass_for_weights && splits_backward(job.schedule) && job.recompute != Recompute::kNone)
+    lacks(
+        fmt::format("recomputation with schedule {}, whose second pass for weights would compute again, too",
+                    schedule_name(job.schedule)));
+  if (!can.some_layers_again && job.recompute == Recompute::kFull && job.recompute_layers > 0)
+    lacks("full recomputation of some layers of a stage alone");
   if (!contains(can.shardings, job.sharding) && job.data != 1)
     lacks(fmt::format("sharding of {}{}", sharding_name(job.sharding),
                       job.sharding == Sharding::kOptimizer ? " alone" : ""));
@@ -109,6 +115,11 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("expert parallelism in fp16");
   if (!can.unfused_attention && !job.fused_attention) lacks("argument that leaves attention unfused");
   if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
+  if (can.tensor_overlap_divides && job.overlap_tensor && job.tensor > 1 && !job.sequence_parallel)
+    lacks("tensor-parallel exchanges beside products without sequence parallelism");
+  if (can.tensor_overlap_compiles && job.overlap_tensor && splits_backward(job.schedule))
+    lacks(fmt::format("tensor-parallel exchanges beside products with schedule {}, which cannot be compiled",
+                      schedule_name(job.schedule)));
   if (!can.parameter_gather_overlap && job.overlap_parameters)
     lacks("gathering of parameters beside the forward pass");
   return sentences;

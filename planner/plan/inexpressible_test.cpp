@@ -206,5 +206,46 @@ TEST(Inexpressible, NamesWhoCannotDivideExperts) {
   EXPECT_EQ(inexpressible(plan.job, Framework::kNeMo), Sentences{"NeMo has no expert parallelism in fp16"});
 }
 
+TEST(Inexpressible, NamesWhatDoesNotGoWithASecondPassForWeights) {
+  Plan plan = two_by_two();
+  plan.job.schedule = Schedule::kInterleavedZeroBubble;
+  plan.job.chunks = 2;
+  plan.pipelines = equal_pipelines(plan.job, to_stages({1, 1, 1, 1}));
+  plan.job.model.layers = 4;
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron),
+            Sentences{"Megatron-LM has no interleaved-zero-bubble schedule"});
+  plan.job.recompute = Recompute::kFull;
+  EXPECT_EQ(
+      inexpressible(plan, Framework::kTorchTitan),
+      Sentences{
+          "torchtitan has no recomputation with schedule interleaved-zero-bubble, whose second pass for "
+          "weights would compute again, too"});
+  plan.job.recompute = Recompute::kNone;
+  plan.job.overlap_tensor = true;
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan).size(), 1U);
+}
+
+TEST(Inexpressible, NamesWhoCannotCountTheLayersThatAreComputedAgain) {
+  Plan plan = two_by_two();
+  plan.job.recompute = Recompute::kFull;
+  plan.job.recompute_layers = 1;
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron), Sentences{});
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            Sentences{"torchtitan has no full recomputation of some layers of a stage alone"});
+}
+
+TEST(Inexpressible, NamesExchangesBesideProductsThatDoNotDivideTheSequence) {
+  Job job = two_by_two().job;
+  job.framework = Framework::kMegatron;
+  job.tensor = 2;
+  job.overlap_tensor = true;
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no tensor-parallel exchanges beside products without sequence parallelism"});
+  job.sequence_parallel = true;
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
+}
+
 }  // namespace
 }  // namespace tombolo::planner

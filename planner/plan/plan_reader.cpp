@@ -37,6 +37,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "schedule",
            "chunks",
            "recompute",
+           "recompute_layers",
            "sequence_parallel",
            "shard_optimizer",
            "sharding",
@@ -49,6 +50,7 @@ void parse_job(const JsonCursor& at, Job& job) {
            "overlap_parameters",
            "overlap_gradients",
            "blocking_sends",
+           "sends",
            "fp32_gradients",
            "framework",
            "software",
@@ -60,10 +62,13 @@ void parse_job(const JsonCursor& at, Job& job) {
   job.data = whole(at.field("data"), 1);
   if (const auto field = at.optional("tensor")) job.tensor = whole(*field, 1);
   if (const auto field = at.optional("schedule"))
-    job.schedule = named(*field, schedule_from_name, "gpipe, 1f1b, interleaved or zero-bubble-h1");
+    job.schedule = named(*field, schedule_from_name,
+                         "gpipe, 1f1b, interleaved, zero-bubble-h1 or interleaved-zero-bubble");
   if (const auto field = at.optional("chunks")) job.chunks = whole(*field, 1);
   if (const auto field = at.optional("recompute"))
     job.recompute = named(*field, recompute_from_name, "none, selective or full");
+  if (const auto field = at.optional("recompute_layers"))
+    job.recompute_layers = whole(*field, 1, job.model.layers);
   if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
   if (const auto field = at.optional("sharding"))
     job.sharding = named(*field, sharding_from_name, "none, optimizer, gradients or parameters");
@@ -82,7 +87,16 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("overlap_tensor")) job.overlap_tensor = field->boolean();
   if (const auto field = at.optional("overlap_parameters")) job.overlap_parameters = field->boolean();
   if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
-  if (const auto field = at.optional("blocking_sends")) job.blocking_sends = field->boolean();
+  if (const auto field = at.optional("sends"))
+    job.sends = named(*field, stage_sends_from_name, "beside, in-turn or together");
+  if (const auto field = at.optional("blocking_sends"); field && field->boolean()) {
+    // What plans of earlier versions say.
+    if (job.sends != StageSends::kBeside) field->reject("\"sends\" says it too; keep that");
+    job.sends = StageSends::kInTurn;
+  }
+  if (job.sends != StageSends::kBeside && !job.blocks_sends())
+    at.reject(fmt::format("schedule {} sends beside computing, and \"sends\" is {}; leave it out",
+                          schedule_name(job.schedule), stage_sends_name(job.sends)));
   if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
     job.framework = named(*field, framework_from_name, "tombolo, megatron, deepspeed, torchtitan or nemo");

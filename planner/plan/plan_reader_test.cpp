@@ -170,6 +170,50 @@ TEST(PlanFile, ReadsHowEarlierVersionsSaidThatTheOptimizerIsSharded) {
   EXPECT_THROW(Plan::parse(JsonDocument::parse(json.dump(), "plan.json")), Error);
 }
 
+TEST(PlanFile, CountsLayersThatAreComputedAgainOnlyWhereWholeOnesAre) {
+  Json json = example();
+  json["job"]["framework"] = "megatron";
+  json["job"]["recompute"] = "full";
+  json["job"]["recompute_layers"] = 3;
+  const Plan plan = parse(json);
+  EXPECT_EQ(plan.job.recompute_layers, 3);
+  EXPECT_EQ(plan.to_json().at("job").at("recompute_layers"), 3);
+  for (const int layers : {0, -1, 9}) {
+    json["job"]["recompute_layers"] = layers;
+    EXPECT_THROW(parse(json), Error) << layers;
+  }
+  EXPECT_NE(error_after([](Json& file) {
+              file["job"]["framework"] = "megatron";
+              file["job"]["recompute_layers"] = 3;
+            }).find("only whole layers"),
+            std::string::npos);
+  EXPECT_NE(error_after([](Json& file) {
+              file["job"]["framework"] = "megatron";
+              file["job"]["recompute"] = "full";
+              file["job"]["recompute_layers"] = 3;
+              file["job"]["context_parallel"] = 2;
+            }).find("not modelled"),
+            std::string::npos);
+}
+
+TEST(PlanFile, ReadsHowEarlierVersionsSaidThatSendsBlock) {
+  Json json = example();
+  json["job"]["framework"] = "megatron";
+  json["job"]["blocking_sends"] = true;
+  EXPECT_EQ(parse(json).job.sends, StageSends::kInTurn);
+  json["job"]["sends"] = "together";
+  EXPECT_THROW(parse(json), Error);
+  json["job"].erase("blocking_sends");
+  EXPECT_EQ(parse(json).job.sends, StageSends::kTogether);
+  EXPECT_NE(error_after([](Json& file) {
+              file["job"]["framework"] = "megatron";
+              file["job"]["sends"] = "together";
+              file["job"]["schedule"] = "interleaved";
+              file["job"]["chunks"] = 2;
+            }).find("sends beside computing"),
+            std::string::npos);
+}
+
 /// Four replicas on hosts of their own, of which two each divide the experts.
 Plan plan_with_experts() {
   Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);

@@ -18,6 +18,7 @@ Json job_to_json(const Job& job) {
   if (job.schedule != Schedule::kOneForwardOneBackward) json["schedule"] = schedule_name(job.schedule);
   if (job.chunks != 1) json["chunks"] = job.chunks;
   if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
+  if (job.recompute_layers > 0) json["recompute_layers"] = job.recompute_layers;
   if (job.sequence_parallel) json["sequence_parallel"] = true;
   if (job.sharded()) json["sharding"] = sharding_name(job.sharding);
   if (job.context_parallel != 1) {
@@ -30,7 +31,7 @@ Json job_to_json(const Job& job) {
   if (job.overlap_tensor) json["overlap_tensor"] = true;
   if (job.overlap_parameters) json["overlap_parameters"] = true;
   if (!job.overlap_gradients) json["overlap_gradients"] = false;
-  if (job.blocking_sends) json["blocking_sends"] = true;
+  if (job.blocks_sends()) json["sends"] = stage_sends_name(job.sends);
   if (!job.fp32_gradients) json["fp32_gradients"] = false;
   if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
   if (!job.software.empty()) json["software"] = job.software;

@@ -21,7 +21,7 @@ TEST(PlanWriter, WhatIsUsualIsNotWritten) {
   const Json json = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4).to_json();
   for (const char* field :
        {"tensor", "schedule", "chunks", "recompute", "sequence_parallel", "sharding", "overlap_gradients",
-        "blocking_sends", "fp32_gradients", "framework", "software", "device", "moments"})
+        "sends", "fp32_gradients", "framework", "software", "device", "moments"})
     EXPECT_FALSE(json.at("job").contains(field)) << field;
   EXPECT_FALSE(json.contains("pipelines")) << "replicas are alike";
   EXPECT_FALSE(json.contains("left_out"));
@@ -58,7 +58,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     job.sharding = coin() ? Sharding::kOptimizer : Sharding::kNone;
     job.overlap_gradients = coin();
     job.overlap_parameters = coin();
-    job.blocking_sends = job.chunks == 1 && coin();
+    if (job.chunks == 1 && coin()) job.sends = coin() ? StageSends::kInTurn : StageSends::kTogether;
     job.fp32_gradients = coin();
     job.fused_attention = coin();
     std::vector<Stage> stages(static_cast<std::size_t>(2 * job.chunks), {0, 8 / (2 * job.chunks), 2});
@@ -75,7 +75,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
     EXPECT_EQ(again.job.sequence_parallel, job.sequence_parallel);
     EXPECT_EQ(again.job.overlap_gradients, job.overlap_gradients);
     EXPECT_EQ(again.job.overlap_parameters, job.overlap_parameters);
-    EXPECT_EQ(again.job.blocking_sends, job.blocking_sends);
+    EXPECT_EQ(again.job.sends, job.sends);
     EXPECT_EQ(again.job.fp32_gradients, job.fp32_gradients);
     EXPECT_EQ(again.job.fused_attention, job.fused_attention);
     EXPECT_EQ(again.ranks[3].tensor, 1);

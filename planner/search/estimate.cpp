@@ -201,12 +201,20 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
   };
   const int slots = static_cast<int>(kind.slots.size()), count = kind.micro_batches_of_one();
   std::vector<Turn> stages(at(slots));
+  // Of a slot's layers that are computed again where memory needs it, the others take less.
+  const int again = costs_.layers_again(shape);
+  Saving kept = shape.saving;
+  kept.recompute = Recompute::kNone;
   for (int i = 0; i < slots; ++i) {
     const Shape::PipelineSlot& slot = kind.slots[at(i)];
     const ShapeCosts::Cost& cost = costs_.of(slot.pool, slot.degree, shape);
     Turn& stage = stages[at(i)];
     stage.forward = slot.layers * cost.layer.forward;
     stage.backward = slot.layers * cost.layer.backward();
+    if (again < slot.layers)
+      stage.backward -= (slot.layers - again) *
+                        (cost.layer.backward() -
+                         costs_.of(slot.pool, slot.degree, shape.micro_batch, kept).layer.backward());
     if (i + 1 == slots) {
       stage.forward += cost.head.forward;
       stage.backward += cost.head.backward();

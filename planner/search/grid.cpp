@@ -11,6 +11,7 @@
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
 #include "planner/plan/layer_split.h"
+#include "planner/search/layers_again.h"
 
 namespace tombolo::planner {
 
@@ -103,6 +104,7 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   plan.ranks = placement.ranks;
   plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options, rule), job));
   if (rule.moves_layers && job.chunks == 1) fit_layers(context.view, plan);
+  settle_layers_again(plan, context.view);
   plan.prediction.memory = memory_by_rank(plan);
   const Missing missing = missing_memory(plan, plan.prediction.memory, context.view);
   candidate.missing_bytes = missing.bytes;
@@ -174,7 +176,7 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
   const int stages = grid.pipeline * job.chunks;
   if (stages > job.model.layers)
     return fmt::format("{}: more stages than the {} layers", name_of(grid), job.model.layers);
-  if (job.schedule == Schedule::kInterleaved && grid.pipeline < 2)
+  if (interleaves(job.schedule) && grid.pipeline < 2)
     return fmt::format("{}: interleaving takes at least 2 stages", name_of(grid));
   if (job.model.layers % job.chunks != 0)
     return fmt::format("{}: {} layers do not divide into {} chunks", name_of(grid), job.model.layers,
@@ -198,7 +200,7 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
     return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
                        job.replica_rows() / grid.data, job.micro_batch);
   if (const int most = job.replica_rows() / grid.data / std::max(1, job.micro_batch);
-      job.schedule == Schedule::kInterleaved && most % grid.pipeline != 0)
+      interleaves(job.schedule) && most % grid.pipeline != 0)
     return fmt::format("{}: {} micro-batches per replica are no multiple of {} stages, as interleaving needs",
                        name_of(grid), most, grid.pipeline);
   return {};
@@ -253,6 +255,7 @@ Candidates enumerate(const SearchContext& context, const Job& job, const GridRul
         one.schedule = schedule;
         one.chunks = chunks;
         if (tensor == 1) one.sequence_parallel = false;
+        one.overlap_tensor &= one.sequence_parallel;
         if (std::string why = excluded(one, grid, rule); !why.empty()) {
           found.excluded.push_back(std::move(why));
           continue;

@@ -7,6 +7,7 @@
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
+#include "planner/search/layers_again.h"
 
 namespace tombolo::planner {
 
@@ -101,11 +102,15 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
     }
   }
   plan.job.sequence_parallel = job.sequence_parallel && plan.job.tensor > 1 && shared;
+  plan.job.overlap_tensor = job.overlap_tensor && plan.job.sequence_parallel;
   plan.job.overlap_parameters = job.overlap_parameters && plan.job.sharded() && plan.job.data > 1;
   return plan;
 }
 
 bool Scorer::sound(const Layout& layout) const {
+  const auto& open = context_.options.schedules;
+  const std::pair schedule(layout.schedule, layout.chunks);
+  if (!open.empty() && std::ranges::find(open, schedule) == open.end()) return false;
   if (layout.replicas.size() % at(job_.context_parallel) != 0 ||
       !job_.context_misfit(static_cast<int>(layout.replicas.front().slots.front().ranks.size())).empty())
     return false;
@@ -132,6 +137,7 @@ bool Scorer::sound(const Layout& layout) const {
 double Scorer::seconds(const Layout& layout, double limit) {
   if (!sound(layout)) return kNever;
   Plan plan = plan_of(context_, job_, layout);
+  settle_layers_again(plan, context_.view);
   const double worth = context_.worth(limit);
   if (limit < kNever && lower_bound(plan, context_.view) >= worth) return kNever;
   if (!inexpressible(plan, job_.framework).empty()) return kNever;
@@ -147,6 +153,7 @@ double Scorer::seconds(const Layout& layout, double limit) {
 
 Plan Scorer::plan(const Layout& layout) const {
   Plan plan = plan_of(context_, job_, layout);
+  settle_layers_again(plan, context_.view);
   std::string why;
   const auto step = context_.step_time(plan, kNever, &why);
   if (!step) fail(Cause::kInvalidUsage, "{}", why);

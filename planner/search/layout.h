@@ -35,8 +35,9 @@ struct Layout {
 
 /// The layout of a plan, whose ranks must be among the context's.
 Layout layout_of(const SearchContext& context, const Plan& plan);
-/// The plan of a layout, without groups, prediction and notes. Launcher ranks that no slot takes are left
-/// out: the plan numbers the others anew, in the same order.
+/// The plan of a layout, without groups, prediction and notes, and where the job leaves open how many layers
+/// are computed again (layers_again.h), with that open. Launcher ranks that no slot takes are left out: the
+/// plan numbers the others anew, in the same order.
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout);
 
 /// Scores layouts of one job by memory, lower bound and simulator.
@@ -46,9 +47,9 @@ class Scorer {
 
   Scorer(const SearchContext& context, const Job& job) : context_(context), job_(job) {}
 
-  /// The simulated seconds of a step; kNever where the layout is not divisible, cannot be expressed by the
-  /// job's framework, does not fit in memory, does not take less than `limit`, or has hosts communicate that
-  /// no link joins.
+  /// The simulated seconds of a step; kNever where the layout's schedule is not open, where it is not
+  /// divisible, cannot be expressed by the job's framework, does not fit in memory, does not take less than
+  /// `limit`, or has hosts communicate that no link joins.
   double seconds(const Layout& layout, double limit = kNever);
   /// The plan with its prediction; the layout must fit in memory.
   Plan plan(const Layout& layout) const;

@@ -21,7 +21,7 @@ void PipelineBound::add_slot(const PassSeconds& all_chunks, const PassSeconds& f
 
 /// The time that the slots before need while this one cannot compute yet, or has finished.
 double PipelineBound::outside(const PassSeconds& pass) const {
-  if (schedule_ != Schedule::kZeroBubbleH1) return before_;
+  if (!splits_backward(schedule_)) return before_;
   // While the last micro-batch goes back, up to slots_ + 1 postponed gradients of weights can be computed.
   return forward_before_ + std::max(0.0, input_before_ - (slots_ + 1) * pass.backward_weights);
 }

@@ -49,7 +49,7 @@ TEST(LowerBound, NoSimulationComesBelowIt) {
       layout.replicas = {{{{{0}, 1}, {{1}, 1}, {{2}, 1}, {{3}, 1}}, 8, 1 + below(2)}};
     }
     layout.schedule = layout.chunks > 1
-                          ? Schedule::kInterleaved
+                          ? (below(2) == 0 ? Schedule::kInterleaved : Schedule::kInterleavedZeroBubble)
                           : std::array{Schedule::kGPipe, Schedule::kOneForwardOneBackward,
                                        Schedule::kZeroBubbleH1}[static_cast<std::size_t>(below(3))];
     const Plan plan = plan_of(setting.context, setting.job, layout);

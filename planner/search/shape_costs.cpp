@@ -13,21 +13,21 @@ namespace tombolo::planner {
 ShapeCosts::ShapeCosts(const SearchContext& context, const Job& job, const std::vector<Pool>& pools)
     : context_(context), job_(job), pools_(pools) {}
 
-const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape) {
+const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, int micro_batch, const Saving& saving) {
   static const Cost kImpossible{{}, {}, false};
   const Pool& devices = pools_[at(pool)];
   if (degree > devices.size() || job_.model.heads % degree != 0 ||
       (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && !traits(job_.framework).tensor_parallel))
     return kImpossible;
   const auto [known, added] = costs_.try_emplace(
-      {devices.type, degree, shape.micro_batch, shape.saving.recompute, shape.saving.expert_parallel},
-      Cost{});
+      {devices.type, degree, micro_batch, saving.recompute, saving.expert_parallel}, Cost{});
   if (!added) return known->second;
   Plan plan;
   plan.job = job_;
-  plan.job.set(shape.saving);
+  plan.job.set(saving);
+  plan.job.recompute_layers = 0;
   plan.job.chunks = 1;
-  plan.pipelines = {{{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch}};
+  plan.pipelines = {{{{0, job_.model.layers, degree}}, micro_batch, micro_batch}};
   std::vector<int> ranks;
   for (int tensor = 0; tensor < degree; ++tensor) {
     const LauncherSlot& launcher_slot = context_.launcher_slots[at(devices.ranks[at(tensor)])];
@@ -59,25 +59,28 @@ double ShapeCosts::head_seconds(int pool, int degree, const Shape& shape) {
   return of(pool, degree, shape).head.both();
 }
 
-int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
+auto ShapeCosts::room_of(const Shape::Kind& kind, int slot, const Shape& shape, const Saving& saving,
+                         bool each_too) -> Room& {
   const Shape::PipelineSlot& one = kind.slots[at(slot)];
   const Pool& pool = pools_[at(one.pool)];
-  const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks.front())];
-  const double available =
-      usable_memory(job_, context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
-  if (available <= 0) return job_.model.layers;
   const int slots = static_cast<int>(kind.slots.size());
   const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.replica_rows();
   const int held = micro_batches_in_flight(slot, slots, most);
   const bool first = slot == 0, last = slot + 1 == slots;
-  const int replicas = shape.saving.sharding != Sharding::kNone ? shape.replicas() : 1;
+  const int replicas = saving.sharding != Sharding::kNone ? shape.replicas() : 1;
   const auto [known, added] = rooms_.try_emplace(
-      {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
-  if (!added) return known->second;
+      {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, saving}, Room{});
+  Room& room = known->second;
+  if (!added && (room.each >= 0 || !each_too)) return room;
+  const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks.front())];
+  room.available =
+      usable_memory(job_, context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)]);
+  if (room.available <= 0) return room;
   // A plan is needed whose pipeline holds as many micro-batches on some slot.
   Plan plan;
   plan.job = job_;
-  plan.job.set(shape.saving);
+  plan.job.set(saving);
+  plan.job.recompute_layers = 0;
   plan.job.chunks = 1;
   plan.job.schedule = Schedule::kOneForwardOneBackward;
   plan.job.data = replicas;
@@ -91,13 +94,43 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
     plan.pipelines[0].stages[at(before)].layers = layers;
     return static_cast<double>(rank_memory(plan, 0, before).total);
   };
-  const double alone = bytes(1);
-  if (alone > available) return known->second = 0;
-  if (job_.model.layers < 2) return known->second = 1;
+  room.alone = bytes(1);
+  if (room.alone > room.available && !each_too) return room;
   // Dense layers and mixtures count as their mean.
   const int more = job_.model.mixed() ? job_.model.layers : 2;
-  const double each = (bytes(more) - alone) / (more - 1);
-  return known->second = 1 + static_cast<int>(std::min((available - alone) / each, 1e6));
+  if (job_.model.layers >= 2) room.each = (bytes(more) - room.alone) / (more - 1);
+  return room;
+}
+
+int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
+  const Room& room = room_of(kind, slot, shape, shape.saving, false);
+  if (room.available <= 0) return job_.model.layers;
+  if (room.alone > room.available) return 0;
+  if (job_.model.layers < 2) return 1;
+  return 1 + static_cast<int>(std::min((room.available - room.alone) / room.each, 1e6));
+}
+
+int ShapeCosts::layers_again(const Shape& shape) {
+  const int all = job_.model.layers;
+  if (shape.saving.recompute != Recompute::kFull || job_.recompute_layers == 0) return all;
+  if (job_.recompute_layers > 0) return std::min(job_.recompute_layers, all);
+  if (shape.saving.expert_parallel > 1 || job_.context_parallel > 1 || all < 2) return all;
+  int needed = 1;
+  for (const Shape::Kind& kind : shape.kinds)
+    for (std::size_t slot = 0; slot < kind.slots.size(); ++slot) {
+      const int number = static_cast<int>(slot), layers = kind.slots[slot].layers;
+      Room& again = room_of(kind, number, shape, shape.saving, true);
+      if (again.available <= 0) continue;
+      if (again.kept_each < 0) {
+        Saving kept = shape.saving;
+        kept.recompute = Recompute::kNone;
+        again.kept_each = room_of(kind, number, shape, kept, true).each;
+      }
+      const double more = again.kept_each - again.each;
+      const double left = again.available - again.alone - (layers - 1) * again.each;
+      if (more > 0) needed = std::max(needed, layers - static_cast<int>(std::max(0.0, left) / more));
+    }
+  return std::min(needed, all);
 }
 
 bool ShapeCosts::give_layers(Shape::Kind& kind, const Shape& shape) {

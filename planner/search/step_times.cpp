@@ -15,7 +15,7 @@ std::uint64_t fingerprint(const Plan& plan) {
   };
   const Job& job = plan.job;
   for (const int number :
-       {static_cast<int>(job.schedule), job.chunks, static_cast<int>(job.recompute),
+       {static_cast<int>(job.schedule), job.chunks, static_cast<int>(job.recompute), job.recompute_layers,
         static_cast<int>(job.sharding), static_cast<int>(job.sequence_parallel), job.expert_parallel})
     add(static_cast<std::uint64_t>(number));
   for (const Pipeline& pipeline : plan.pipelines) {

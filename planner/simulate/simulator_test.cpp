@@ -307,7 +307,9 @@ TEST(Simulator, BlockingSendsAddThemselvesToTheComputing) {
   ASSERT_LT(computing, 0.01 * c);
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * c, 0.02 * c)
       << "an activation; the next, while its gradient comes back; the other gradient";
-  plan.job.blocking_sends = true;
+  plan.job.sends = StageSends::kTogether;
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * c, 0.02 * c) << "both go at once";
+  plan.job.sends = StageSends::kInTurn;
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 4 * c, 0.02 * c) << "the two in the middle take turns";
   for (auto& host : cluster.hosts) host.devices[0].flops_per_second *= computing / c;
   const Times slow = stage_times(plan, cluster, 0);
@@ -379,6 +381,36 @@ TEST(Simulator, ZeroBubbleH1LeavesOnlyForwardPlusInputMinusWeights) {
     const double bubble = (stages - 1) * (one.forward + one.backward_input - one.backward_weights);
     EXPECT_NEAR(seconds, 3 * stages * one.both() + bubble, 2e-3 * seconds) << stages;
   }
+}
+
+TEST(Simulator, InterleavedZeroBubbleFillsTheBubbleWithGradientsOfWeights) {
+  for (const int stages : {2, 4})
+    for (const int chunks : {2, 4}) {
+      PassSeconds one;
+      const int count = 4 * stages;
+      const double filled = step_seconds_of(Schedule::kInterleavedZeroBubble, stages, count, chunks, one);
+      const double interleaved = step_seconds_of(Schedule::kInterleaved, stages, count, chunks, one);
+      EXPECT_GE(filled, count * one.both() * (1 - 1e-9));
+      // Of a chunk's bubble the gradients of weights are no longer a part, and fill as much again.
+      const double bubble = (stages - 1) * (one.forward + one.backward_input - one.backward_weights) / chunks;
+      EXPECT_NEAR(filled, count * one.both() + bubble, 2e-3 * filled) << stages << ' ' << chunks;
+      EXPECT_LT(filled, interleaved);
+    }
+}
+
+TEST(Simulator, OfSomeLayersComputedAgainTakesTheirForwardPasses) {
+  const auto cluster = make_cluster({{"a", 2}}, kFree);
+  Plan plan = simple_plan(without_head(8), {"a0", "a1"}, 2, 1, 4);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model.tied_embeddings = false;
+  const auto seconds = [&](Recompute recompute, int layers) {
+    plan.job.recompute = recompute;
+    plan.job.recompute_layers = layers;
+    return simulate(plan, cluster).step_seconds;
+  };
+  const double none = seconds(Recompute::kNone, 0), all = seconds(Recompute::kFull, 0);
+  EXPECT_NEAR(seconds(Recompute::kFull, 1), none + (all - none) / 4, 1e-4 * none);
+  EXPECT_NEAR(seconds(Recompute::kFull, 3), none + 3 * (all - none) / 4, 1e-4 * none);
 }
 
 TEST(Simulator, RecomputationCostsAForwardPass) {

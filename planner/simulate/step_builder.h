@@ -42,17 +42,17 @@ struct StepWorker {
   struct Chunk {
     /// By micro-batch: the first and the last activity of each pass.
     std::vector<Activity> forward_first, forward_last, backward_first, backward_last;
+    /// Where sends block, by micro-batch: the last activity of the operation before each pass, and the first
+    /// one of the operation after it.
+    std::vector<Activity> before_forward, after_forward, before_backward, after_backward;
     /// Where parameters are gathered beside the forward pass: the first one is over, and all are there.
     Activity first_forward_over = FluidEngine::kNone;
   };
   std::vector<Chunk> chunks;
   Activity last = FluidEngine::kNone;  ///< the latest in the order in which it computes
   std::vector<ShardedPass> passes;     ///< in order, where replicas exchange something during them
-  std::size_t exchanges = 0;  ///< among replicas that divide experts, that it has taken part in so far
-  std::size_t rounds = 0;     ///< the same among replicas that divide rows' tokens
-  /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
-  /// the operation before it, and `after` the other way.
-  std::map<Activity, Activity> before, after;
+  std::size_t exchanges = 0;      ///< among replicas that divide experts, that it has taken part in so far
+  std::size_t rounds = 0;         ///< the same among replicas that divide rows' tokens
   std::vector<Activity> reduced;  ///< activities that must end before this worker's gradients are final
   Activity embedding_ready = FluidEngine::kNone;  ///< the tied embedding's gradient, summed over replicas
 };
@@ -190,7 +190,6 @@ class StepBuilder {
   bool lacks_memory(const Worker& worker) const;
   double crowded_seconds(const Worker& worker, const Operation& operation) const;
   double gather_seconds(const Worker& to, double bytes) const;
-  void note_turn(Worker& worker, Activity ended, Activity begun) const;
   void add_border(int replica, int stage);
 
   Worker& owner(int replica, int layer);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <tuple>
+#include <utility>
 
 #include "planner/cost/border.h"
 #include "planner/cost/memory.h"
@@ -20,6 +21,10 @@ void StepBuilder::add_compute(Worker& worker) {
     chunk.forward_last.resize(at(count));
     chunk.backward_first.resize(at(count));
     chunk.backward_last.resize(at(count));
+    if (!plan_.job.blocks_sends()) continue;
+    for (auto* turns :
+         {&chunk.before_forward, &chunk.after_forward, &chunk.before_backward, &chunk.after_backward})
+      turns->assign(at(count), FluidEngine::kNone);
   }
   const auto operations =
       operations_of(plan_.job.schedule, worker.slot, worker.slots, count, plan_.job.chunks);
@@ -31,6 +36,15 @@ void StepBuilder::add_compute(Worker& worker) {
     const Activity added = compute(worker, seconds);
     if (previous != FluidEngine::kNone) engine().order(previous, added);
     return previous = added;
+  };
+  // Where sends block: the place for the first activity of the operation after the one before.
+  Activity* next_of_previous = nullptr;
+  const auto note_turn = [&](std::vector<Activity>& before, std::vector<Activity>& after, int i,
+                             Activity first) {
+    if (!plan_.job.blocks_sends()) return;
+    before[at(i)] = ended;
+    if (next_of_previous != nullptr) *next_of_previous = first;
+    next_of_previous = &after[at(i)];
   };
   for (const Operation& operation : operations) {
     const int i = operation.micro_batch;
@@ -44,7 +58,7 @@ void StepBuilder::add_compute(Worker& worker) {
         std::tie(chunk.forward_first[at(i)], chunk.forward_last[at(i)]) =
             append_pass(worker, operation, append);
       }
-      note_turn(worker, ended, chunk.forward_first[at(i)]);
+      note_turn(chunk.before_forward, chunk.after_forward, i, chunk.forward_first[at(i)]);
       ended = chunk.forward_last[at(i)];
       if (i == 0 && gathers_beside_forward()) {
         chunk.first_forward_over = engine().add_delay(0);
@@ -60,9 +74,13 @@ void StepBuilder::add_compute(Worker& worker) {
                                    ? Activities(worker.passes.back().begin, worker.passes.back().closing)
                                : completes ? append_last(worker, operation, append)
                                            : append_pass(worker, operation, append);
-    note_turn(worker, ended, first);
+    if (operation.kind == Operation::Kind::kBackwardWeights) {
+      if (next_of_previous != nullptr) *std::exchange(next_of_previous, nullptr) = first;
+      ended = last;
+      continue;
+    }
+    note_turn(chunk.before_backward, chunk.after_backward, i, first);
     ended = last;
-    if (operation.kind == Operation::Kind::kBackwardWeights) continue;
     chunk.backward_first[at(i)] = first;
     chunk.backward_last[at(i)] = last;
     if (const double sending = sending_seconds(worker, operation.chunk, -1); sending > 0) append(sending);
@@ -161,12 +179,6 @@ double StepBuilder::gather_seconds(const Worker& to, double bytes) const {
                                view_.path(to.host, to.host).bytes_per_second);
 }
 
-void StepBuilder::note_turn(Worker& worker, Activity ended, Activity begun) const {
-  if (!plan_.job.blocking_sends || ended == FluidEngine::kNone) return;
-  worker.before[begun] = ended;
-  worker.after[ended] = begun;
-}
-
 /// Appends the operation that completes a chunk's gradients, layer by layer from the last to the first; the
 /// output projection and the final norm are announced together with the first of these, as trainers do.
 auto StepBuilder::append_last(Worker& worker, const Operation& operation, const Append& append)
@@ -214,7 +226,12 @@ void StepBuilder::add_border(int replica, int stage) {
   Way forth(*this, before, after), back(*this, after, before);
   const double arrives_forth = latency(before, after) + gather_seconds(after, bytes),
                arrives_back = latency(after, before) + gather_seconds(before, bytes);
-  const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
+  // `next` comes after `produced` in the sender's order, and `waited` before `consumer` in the receiver's.
+  const bool blocks = plan_.job.blocks_sends();
+  struct Turns {
+    Activity next = FluidEngine::kNone, waited = FluidEngine::kNone;
+  };
+  const auto send = [&](const Worker& from, int i, Activity produced, Activity consumer, const Turns& turns,
                         Activity& previous) -> TransferActivities {
     const bool forward = &from == &before;
     const TransferActivities flow = (forward ? forth : back).add(bytes);
@@ -223,14 +240,10 @@ void StepBuilder::add_border(int replica, int stage) {
     if (previous != FluidEngine::kNone) engine().order(previous, flow.first);
     engine().order(flow.last, arrival);
     engine().order(arrival, consumer);
-    if (plan_.job.blocking_sends) {
-      // The receiver takes part once it has nothing to compute before this, and the sender goes on when
-      // everything is sent.
-      if (const auto turn = to.before.find(consumer); turn != to.before.end())
-        engine().order(turn->second, flow.first);
-      if (const auto turn = from.after.find(produced); turn != from.after.end())
-        engine().order(flow.last, turn->second);
-    }
+    // Where sends block, the receiver takes part once it has nothing to compute before this, and the sender
+    // goes on when everything is sent.
+    if (turns.waited != FluidEngine::kNone) engine().order(turns.waited, flow.first);
+    if (turns.next != FluidEngine::kNone) engine().order(flow.last, turns.next);
     bar(Bar::Kind::kSend, from, i, flow.first, arrival);
     previous = flow.last;
     return flow;
@@ -238,25 +251,31 @@ void StepBuilder::add_border(int replica, int stage) {
   Activity previous_activation = FluidEngine::kNone, previous_gradient = FluidEngine::kNone;
   std::vector<TransferActivities> activations;
   std::map<Activity, TransferActivities> gradient_after;  // by the operation that produced it
+  const bool in_turn = blocks && plan_.job.sends == StageSends::kInTurn;
+  Turns of_activation, of_gradient;
   for (int i = 0; i < pipeline.micro_batches(); ++i) {
     const bool waits = i == 0 && source.first_forward_over != FluidEngine::kNone;
+    if (blocks) {
+      of_activation = {source.after_forward[at(i)], target.before_forward[at(i)]};
+      of_gradient = {target.after_backward[at(i)], source.before_backward[at(i)]};
+    }
     const TransferActivities activation =
-        send(before, after, i, waits ? source.first_forward_over : source.forward_last[at(i)],
-             target.forward_first[at(i)], previous_activation);
+        send(before, i, waits ? source.first_forward_over : source.forward_last[at(i)],
+             target.forward_first[at(i)], of_activation, previous_activation);
     const Activity produced = target.backward_last[at(i)];
     const TransferActivities gradient =
-        send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
-    if (!plan_.job.blocking_sends) continue;
+        send(after, i, produced, source.backward_first[at(i)], of_gradient, previous_gradient);
+    if (!in_turn) continue;
     activations.push_back(activation);
     gradient_after[produced] = gradient;
   }
-  if (!plan_.job.blocking_sends) return;
+  if (!in_turn) return;
   // Two ranks that exchange do so one after the other: activations first, then the gradient that was computed
   // before.
   for (int i = 0; i < pipeline.micro_batches(); ++i)
-    if (const auto turn = after.before.find(target.forward_first[at(i)]); turn != after.before.end())
-      if (const auto gradient = gradient_after.find(turn->second); gradient != gradient_after.end())
-        engine().order(activations[at(i)].last, gradient->second.first);
+    if (const auto gradient = gradient_after.find(target.before_forward[at(i)]);
+        gradient != gradient_after.end())
+      engine().order(activations[at(i)].last, gradient->second.first);
 }
 
 }  // namespace tombolo::planner

@@ -207,7 +207,9 @@ class Exhaustive {
     if (!added) return known->second;
     Plan plan;
     plan.job = job_;
-    plan.job.recompute = layout_.saving.recompute;
+    // Where only as many layers are computed again as memory needs, the others are shorter.
+    plan.job.recompute = job_.recompute_layers == 0 ? layout_.saving.recompute : Recompute::kNone;
+    plan.job.recompute_layers = 0;
     plan.job.expert_parallel = layout_.saving.expert_parallel;
     plan.job.chunks = 1;
     plan.job.context_parallel = 1;

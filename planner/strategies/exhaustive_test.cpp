@@ -82,7 +82,7 @@ TEST(Exhaustive, IsWhatAutoFindsForReplicasThatShareWhatTheyHold) {
     job.framework = std::array{Framework::kAny, Framework::kDeepSpeed, Framework::kTorchTitan}[random() % 3];
     job.tensor = 0;
     job.model.bytes_per_value = 2;
-    job.blocking_sends = traits(job.framework).blocking_sends;
+    job.sends = traits(job.framework).sends;
     PlanOptions options;
     options.savings = savings_of(job);
     std::erase_if(options.savings, [](const Saving& one) { return one.recompute != Recompute::kNone; });

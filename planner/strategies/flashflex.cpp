@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "planner/plan/layer_split.h"
 #include "planner/search/host_division.h"
@@ -74,6 +75,19 @@ class ShapeSearch {
                           std::min(kMostOperations, 300 * slots * once), ++seed_);
   }
 
+  /// Gives a layout of 1F1B, which shapes are of, the first schedule that is open. False where its layers do
+  /// not divide into that one's chunks.
+  bool take_open_schedule(Layout& layout) const {
+    if (context_.options.schedules.empty()) return true;
+    std::tie(layout.schedule, layout.chunks) = context_.options.schedules.front();
+    for (Layout::Replica& replica : layout.replicas)
+      for (Layout::PipelineSlot& slot : replica.slots) {
+        if (slot.layers % layout.chunks != 0) return false;
+        slot.layers /= layout.chunks;
+      }
+    return true;
+  }
+
   void simulate(std::vector<Ranked> shapes) {
     // In tests estimates were seldom wrong by more than a tenth.
     constexpr double kDoubt = 1.15;
@@ -85,6 +99,7 @@ class ShapeSearch {
       seen_.push_back(ranked.shape);
       Layout layout = layout_of(ranked.shape, pools_);
       divide_expressibly(layout);
+      if (!take_open_schedule(layout)) continue;
       const double seconds = scorer_.seconds(layout);
       simulated_.push_back({seconds, ranked.shape});
       if (seconds >= best_seconds_) continue;

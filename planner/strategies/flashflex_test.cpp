@@ -24,6 +24,24 @@ TEST(FlashFlex, UsesDevicesOfDifferentSpeed) {
   EXPECT_EQ(plan.ranks.size(), 6u) << "every device has a rank";
 }
 
+TEST(FlashFlex, AndAutoKeepToTheSchedulesThatAreOpen) {
+  const auto cluster = make_cluster({{"a", 4, 1, topology::NicKind::kTcp, 0, 4e9, 0}}, 1e9);
+  Job job;
+  job.model = small_model(24);
+  job.global_batch = 16;
+  job.framework = Framework::kMegatron;
+  job.pipeline = 4;
+  for (const std::string_view strategy : {"flashflex", "auto"})
+    for (const auto& schedule : {std::pair(Schedule::kInterleaved, 2), {Schedule::kInterleaved, 3}}) {
+      PlanOptions options;
+      options.strategy = strategy;
+      options.schedules = {schedule};
+      const Plan plan = make_plan(cluster, job, options);
+      EXPECT_EQ(plan.job.schedule, schedule.first) << strategy;
+      EXPECT_EQ(plan.job.chunks, schedule.second) << strategy;
+    }
+}
+
 /// Four fast devices, and two that take longer for one layer than these for all.
 topology::ClusterFile with_a_slow_host() {
   return make_cluster({{"fast", 1, 4, topology::NicKind::kTcp, 0, 4e9, 0},

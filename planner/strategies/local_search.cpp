@@ -3,12 +3,40 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
 
 namespace {
+
+/// Gives every slot of a replica `share` times as many layers, rounded so that they are `all` together. False
+/// where there are more slots than layers.
+bool deal_in_chunks(Layout::Replica& replica, double share, int all) {
+  if (replica.slots.size() > at(all)) return false;
+  std::vector<double> wanted;
+  int dealt = 0;
+  for (Layout::PipelineSlot& slot : replica.slots) {
+    wanted.push_back(share * slot.layers);
+    slot.layers = std::max(1, static_cast<int>(wanted.back()));
+    dealt += slot.layers;
+  }
+  // One by one to, or from, the slot that is farthest from what it should have.
+  for (; dealt != all; dealt += dealt < all ? 1 : -1) {
+    const int more = dealt < all ? 1 : -1;
+    std::size_t best = wanted.size();
+    double farthest = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double lacks = more * (wanted[i] - replica.slots[i].layers);
+      if (replica.slots[i].layers + more < 1 || (best < wanted.size() && lacks <= farthest)) continue;
+      best = i;
+      farthest = lacks;
+    }
+    replica.slots[best].layers += more;
+  }
+  return true;
+}
 
 class LocalSearch {
  public:
@@ -111,13 +139,11 @@ class LocalSearch {
         next.schedule = schedule;
         next.saving = saving;
         if (chunks != next.chunks) {
-          bool divides = true;
+          if (job_.model.layers % chunks != 0) continue;
+          bool possible = true;
           for (Layout::Replica& replica : next.replicas)
-            for (Layout::PipelineSlot& slot : replica.slots) {
-              divides &= slot.layers * next.chunks % chunks == 0;
-              slot.layers = slot.layers * next.chunks / chunks;
-            }
-          if (!divides) continue;
+            possible &= deal_in_chunks(replica, 1.0 * next.chunks / chunks, job_.model.layers / chunks);
+          if (!possible) continue;
           next.chunks = chunks;
         }
         any |= take(next);

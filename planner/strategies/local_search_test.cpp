@@ -30,6 +30,24 @@ TEST(LocalSearch, MovesLayersToTheFasterDevice) {
   EXPECT_NEAR(simulate(better, setting.cluster).step_seconds, better.prediction.step_seconds, 1e-12);
 }
 
+TEST(LocalSearch, InterleavesStagesWhoseLayersDoNotDivideIntoChunks) {
+  auto cluster = gpu_cluster({{"a", 1, 4}}, 1e12);
+  cluster.hosts[0].device_bytes_per_second = 1e12;
+  const double speeds[] = {7e9, 5e9, 5e9, 7e9};
+  for (std::size_t device = 0; device < 4; ++device)
+    cluster.hosts[0].devices[device].flops_per_second = speeds[device];
+  Job job = free_job(24, 4);
+  job.pipeline = 4;
+  SearchSetting setting(cluster, job);
+  setting.options.schedules = {{Schedule::kOneForwardOneBackward, 1}, {Schedule::kInterleaved, 2}};
+  Layout layout;
+  layout.replicas = {{{{{0}, 7}, {{1}, 5}, {{2}, 5}, {{3}, 7}}, 4, 1}};
+  const Plan start = start_of(setting, layout);
+  const Plan better = improved_plan(setting.context, setting.job, start, 200);
+  EXPECT_EQ(better.job.chunks, 2);
+  EXPECT_LT(better.prediction.step_seconds, start.prediction.step_seconds);
+}
+
 TEST(LocalSearch, ExchangesRanksThatSitOnTheWrongHosts) {
   // Fast links join a0 with a1 and a2 with a3; the pipeline goes to and fro between the pairs.
   auto cluster = gpu_cluster({{"a", 4, 1}}, 1e5);

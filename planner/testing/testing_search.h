@@ -50,6 +50,7 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   job.framework =
       std::array{Framework::kTombolo, Framework::kMegatron, Framework::kAny, Framework::kAny}[random() % 4];
   job.tensor = traits(job.framework).tensor_parallel ? 0 : 1;
+  if (traits(job.framework).some_layers_again && rows % 2 == 0) job.recompute_layers = Job::kAsNeeded;
   return job;
 }
 

@@ -126,9 +126,12 @@ inline Plan random_plan(std::mt19937_64& random, const topology::ClusterFile& fi
     }
   for (const int parts : {4, 2})
     if (experts && replicas % parts == 0 && random() % 2 == 0) job.expert_parallel = parts;
-  // As DeepSpeed's pipeline engine sends.
-  job.blocking_sends = job.schedule == Schedule::kOneForwardOneBackward && job.context_parallel == 1 &&
-                       job.expert_parallel == 1 && job.sharding < Sharding::kGradients && random() % 2 == 0;
+  // As DeepSpeed's pipeline engine sends, or Megatron-LM and torch's pipelines do.
+  if (job.schedule == Schedule::kOneForwardOneBackward && random() % 2 == 0)
+    job.sends = job.context_parallel == 1 && job.expert_parallel == 1 &&
+                        job.sharding < Sharding::kGradients && random() % 2 == 0
+                    ? StageSends::kInTurn
+                    : StageSends::kTogether;
   const std::vector<int> layers(at(stages * chunks), 24 / (stages * chunks));
   std::vector<Stage> cut = to_stages(layers);
   for (Stage& stage : cut) stage.tensor = tensor;

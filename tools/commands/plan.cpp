@@ -83,6 +83,26 @@ void add_reasons(planner::Plan& plan, const topology::ClusterFile& cluster) {
   for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
 }
 
+/// Says why the plan is for its framework, where the user did not name it.
+void note_framework(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Plan& plan) {
+  if (std::string why = guessed_framework(options, plan.job.model, cluster); !why.empty())
+    plan.notes.push_back(std::move(why));
+}
+
+/// The plan. Where there is none, and the user did not name the framework, the error says so.
+planner::Plan plan_of(const PlanOptions& options, const topology::ClusterFile& cluster,
+                      const planner::Job& job, const planner::PlanOptions& plan_options) {
+  try {
+    return planner::make_plan(cluster, job, plan_options);
+  } catch (const Error& error) {
+    const std::string guess = guessed_framework(options, job.model, cluster);
+    if (guess.empty()) throw;
+    const bool bundled = job.framework == planner::Framework::kTombolo;
+    fail(error.cause(), "{}. This was planned {}{}", error.what(), guess,
+         bundled ? ", such as --framework megatron, whose ranks can share layers" : "");
+  }
+}
+
 /// Corrects speeds by what the running plan's steps took: those of the profile, or of the cluster file's
 /// devices.
 void calibrate_by(const std::string& measured, const planner::Plan& running, topology::ClusterFile& cluster,
@@ -119,13 +139,13 @@ int run_plan(PlanOptions options) {
     job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
   }
   const planner::FixedChoices fixed = fixed_choices(options, job);
-  planner::open_choices(fixed, states_memory(cluster), job, plan_options);
+  planner::open_choices(fixed, cluster, states_memory(cluster), job, plan_options);
   planner::Plan plan;
   std::string changes;
   Json changes_json;
   if (options.running.empty()) {
-    plan = planner::make_plan(cluster, job, plan_options);
-    note_framework(options, plan);
+    plan = plan_of(options, cluster, job, plan_options);
+    note_framework(options, cluster, plan);
     add_reasons(plan, cluster);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
@@ -137,7 +157,7 @@ int run_plan(PlanOptions options) {
     }
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
     if (!next.keep) {  // a kept plan has its notes
-      note_framework(options, next.plan);
+      note_framework(options, cluster, next.plan);
       add_reasons(next.plan, cluster);
     }
     changes = describe_replan(next, options.steps_left) + '\n';

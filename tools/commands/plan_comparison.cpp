@@ -49,7 +49,9 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   if (job.framework == planner::Framework::kTombolo || plan.ranks.size() > kMostRanks) return {};
   const planner::Framework limited = job.framework;
   job.framework = planner::Framework::kAny;
-  planner::open_choices(fixed, states_memory(cluster), job, options);
+  planner::FixedChoices same = fixed;
+  same.overlap_tensor = job.overlap_tensor;  // what GPUs must have for it is no limit of the framework
+  planner::open_choices(same, cluster, states_memory(cluster), job, options);
   options.tolerance = 0;
   try {
     const planner::Plan freer = planner::make_plan(cluster, job, options);

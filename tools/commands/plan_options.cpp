@@ -54,9 +54,15 @@ struct ChosenFramework {
   std::string why;  // for the plan's notes; empty where the user named it
 };
 
+/// From so many parameters on a model of GPT-2's shape is taken to be Megatron-LM's where it is trained on
+/// GPUs: the bundled trainer has whole layers and a whole optimizer on each rank, 16 bytes and more per
+/// parameter.
+constexpr double kLargeModel = 1e9;
+
 /// The framework that the user named, or whose launch script is wanted, or that has what the options ask for,
 /// or that trains such models.
-ChosenFramework framework_of(const PlanOptions& options, const planner::Model& model) {
+ChosenFramework framework_of(const PlanOptions& options, const planner::Model& model,
+                             const topology::ClusterFile& cluster) {
   using planner::Framework;
   if (!options.framework.empty()) return {*planner::framework_from_name(options.framework), ""};
   const auto because = [&](Framework framework, std::string_view why) {
@@ -71,10 +77,18 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   const bool beyond =
       options.tensor > 1 || options.chunks > 1 || (!options.schedule.empty() && options.schedule != "1f1b") ||
       options.shard_optimizer.value_or(false) || (!options.sharding.empty() && options.sharding != "none") ||
-      options.sequence_parallel.value_or(false) || options.dtype.starts_with("fp8") ||
-      options.context_parallel > 1 || options.expert_parallel > 1 || options.unfused_attention;
+      options.sequence_parallel.value_or(false) || options.overlap_tensor.value_or(false) ||
+      options.recompute_layers || options.dtype.starts_with("fp8") || options.context_parallel > 1 ||
+      options.expert_parallel > 1 || options.unfused_attention;
   if (beyond || !options.software.empty())
     return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
+  const bool asks_for_device =
+      !options.device.empty() || !options.moments.empty() || !options.profile.empty();
+  if (!asks_for_device && has_only_gpus(cluster) && static_cast<double>(model.parameters()) >= kLargeModel)
+    return because(
+        Framework::kMegatron,
+        "since the bundled trainer, which could train this model, has whole layers on each rank and does "
+        "not share the optimizer's state");
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
@@ -117,6 +131,10 @@ void refuse_unmeasured(const planner::Job& job, const topology::ClusterFile& clu
 
 /// What is recomputed, where that is fixed: by the user, or by times that were measured with it.
 std::optional<planner::Recompute> fixed_recompute(const PlanOptions& options, const planner::Job& job) {
+  if (options.recompute_layers && !options.recompute.empty() && options.recompute != "full")
+    fail(Cause::kInvalidUsage,
+         "--recompute-layers {} counts whole layers, which --recompute {} does not compute again",
+         *options.recompute_layers, options.recompute);
   if (!options.recompute.empty()) return planner::recompute_from_name(options.recompute);
   if (job.profile && job.profile->recompute != planner::Recompute::kNone) return job.profile->recompute;
   return std::nullopt;
@@ -155,7 +173,9 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   app.add_option(
          "--framework", options.framework,
          "Who trains: tombolo (the bundled trainer), megatron, deepspeed, torchtitan or nemo. Only what "
-         "it can express is planned. Default: tombolo for models of GPT-2's shape, else megatron")
+         "it can express is planned. Default: tombolo for models of GPT-2's shape, on GPUs of less than 1 "
+         "billion "
+         "parameters; else megatron")
       ->check(CLI::IsMember({"tombolo", "megatron", "deepspeed", "torchtitan", "nemo"}));
   app.add_option(
          "--software", options.software,
@@ -176,10 +196,12 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
          "How they exchange what attention needs: ring (default), which passes keys and values round, or "
          "all-to-all, which exchanges tokens for heads")
       ->check(CLI::IsMember({"ring", "all-to-all"}));
-  app.add_option(
-         "--schedule", options.schedule,
-         "1f1b, gpipe, interleaved or zero-bubble-h1; default: of those that the framework has the fastest")
-      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
+  app.add_option("--schedule", options.schedule,
+                 "1f1b, gpipe (torchtitan), interleaved (megatron, nemo, torchtitan), "
+                 "interleaved-zero-bubble (torchtitan) "
+                 "or zero-bubble-h1, which no framework has yet; default: of those that the framework has "
+                 "the fastest")
+      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "interleaved-zero-bubble", "zero-bubble-h1"}));
   add_count(app, "--chunks", options.chunks, "Model chunks per stage when interleaved; default: 2 or 4");
   app.add_option(
          "--device", options.device,
@@ -195,14 +217,26 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
                  "tombolo on cuda: fp32 (default) or bf16, in which the optimizer's moments are kept")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--recompute", options.recompute,
-                 "none, selective or full; default: the least with which a layout fits")
+                 "none, selective or full; default: the least with which a layout fits, and of whole layers "
+                 "only as many as memory needs, where the framework can (megatron, nemo)")
       ->check(CLI::IsMember({"none", "selective", "full"}));
+  app.add_option(
+         "--recompute-layers", options.recompute_layers,
+         "Compute whole layers again, but only the first so many of each stage, or of each of its chunks: "
+         "megatron, nemo. Default: as few as memory needs; all with --recompute full")
+      ->check(above_zero);
   add_choice(app, "--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
              "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
              "framework can");
   app.add_flag("--unfused-attention", options.unfused_attention,
                "Attention without a fused kernel (FlashAttention), whose weights are in memory: megatron and "
                "deepspeed");
+  add_choice(app, "--overlap-tensor,!--no-overlap-tensor", options.overlap_tensor,
+             "Exchange beside matrix products what ranks that share a layer exchange: megatron and nemo by "
+             "Transformer "
+             "Engine, with --sequence-parallel; torchtitan by compiled layers. Default: megatron and nemo, "
+             "where all "
+             "GPUs are Hopper or later and joined by NVLink");
   add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
              "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
              "framework can");
@@ -298,7 +332,7 @@ void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_i
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   job.model = options.model.resolve();
-  job.framework = framework_of(options, job.model).framework;
+  job.framework = framework_of(options, job.model, cluster).framework;
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
   job.context_parallel = options.context_parallel;
@@ -327,13 +361,17 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   fixed.schedule = planner::schedule_from_name(options.schedule);
   fixed.chunks = options.chunks;
   fixed.sequence_parallel = options.sequence_parallel;
+  fixed.overlap_tensor = options.overlap_tensor;
+  fixed.recompute_layers = options.recompute_layers;
+  if (options.recompute_layers) fixed.recompute = planner::Recompute::kFull;
+  if (!fixed.recompute_layers && fixed.recompute) fixed.recompute_layers = 0;
   fixed.overlap_parameters = options.overlap_parameters;
   return fixed;
 }
 
-void note_framework(const PlanOptions& options, planner::Plan& plan) {
-  if (std::string why = framework_of(options, plan.job.model).why; !why.empty())
-    plan.notes.push_back(std::move(why));
+std::string guessed_framework(const PlanOptions& options, const planner::Model& model,
+                              const topology::ClusterFile& cluster) {
+  return framework_of(options, model, cluster).why;
 }
 
 void add_plan_options(CLI::App& app, PlanOptions& given) {

@@ -30,7 +30,9 @@ struct PlanOptions {
   std::string framework, software, schedule, recompute, sharding, context_exchange, device, dtype, moments,
       reserve;
   int chunks = 0;
-  std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open
+  // Absent: left open.
+  std::optional<bool> shard_optimizer, sequence_parallel, overlap_tensor, overlap_parameters;
+  std::optional<int> recompute_layers;
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running, measured;
@@ -46,7 +48,9 @@ void add_plan_options(CLI::App& app, PlanOptions& options);
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster);
 /// What of the search's choices the user has fixed.
 planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job);
-/// Says why the plan is for its framework, where the user did not name it.
-void note_framework(const PlanOptions& options, planner::Plan& plan);
+/// Why a plan is for its framework, "for Megatron-LM, since ...; --framework takes another"; empty where the
+/// user named it.
+std::string guessed_framework(const PlanOptions& options, const planner::Model& model,
+                              const topology::ClusterFile& cluster);
 
 }  // namespace tombolo::tools

@@ -182,6 +182,71 @@ TEST_F(PlanCommand, GuessesTheFrameworkAndSaysSo) {
   EXPECT_EQ(framework(",gated=yes", {}, "since the bundled trainer has GPT-2's shape alone"), "megatron");
 }
 
+TEST_F(PlanCommand, TakesLargeModelsOnGpusForMegatrons) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts) {
+    host.device_bytes_per_second = 3.6e11;
+    for (auto& device : host.devices) {
+      device.kind = topology::DeviceKind::kGpu;
+      device.name = "H100-SXM5-80GB";
+      device.memory_bytes = 8.5e10;
+    }
+    host.devices.resize(2, host.devices.front());
+  }
+  cluster.save(file("cluster.json"));
+  const auto planned = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--model",
+                               "layers=24,hidden=2048,heads=16,context=128,vocabulary=50257"});
+    return run(more);
+  };
+  ASSERT_EQ(planned({"--within", "0"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "\nFor Megatron-LM, since the bundled trainer, which could train this model,");
+  EXPECT_MENTIONS(out_, "--framework takes another\nPredicted: ");
+  EXPECT_EQ(out_.find("- for Megatron-LM"), std::string::npos);
+  ASSERT_EQ(planned({"--device", "cuda"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "\nFor the bundled trainer, which trains models of GPT-2's shape;");
+  ASSERT_EQ(planned({"--framework", "megatron", "--tensor", "2", "--pipeline", "2"}), kExitOk) << err_;
+  EXPECT_EQ(out_.find("--framework takes another"), std::string::npos);
+  EXPECT_MENTIONS(out_,
+                  "they exchange beside matrix products: without (--no-overlap-tensor), a step would take");
+  ASSERT_EQ(planned({"--framework", "megatron", "--tensor", "2", "--pipeline", "2", "--no-overlap-tensor"}),
+            kExitOk)
+      << err_;
+  EXPECT_MENTIONS(out_,
+                  "they do not exchange beside matrix products, which takes Transformer Engine and NVLink");
+  EXPECT_MENTIONS(out_, "; with --overlap-tensor a step would take");
+}
+
+TEST_F(PlanCommand, SaysWhoseFrameworkWasGuessedWhereNothingFits) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes = 1e5;
+  cluster.save(file("cluster.json"));
+  EXPECT_NE(run_plan({}), kExitOk);
+  EXPECT_MENTIONS(err_, "no plan fits in memory");
+  EXPECT_MENTIONS(
+      err_,
+      "This was planned for the bundled trainer, which trains models of GPT-2's shape; --framework "
+      "takes another, such as --framework megatron");
+  EXPECT_NE(run_plan({"--framework", "tombolo"}), kExitOk);
+  EXPECT_EQ(err_.find("--framework takes another"), std::string::npos);
+}
+
+TEST_F(PlanCommand, CountsTheLayersThatAreComputedAgain) {
+  const auto job = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--framework", "megatron", "--tensor", "1", "--pipeline", "2", "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("job");
+  };
+  EXPECT_EQ(job({"--recompute-layers", "2"}).value("recompute_layers", 0), 2);
+  EXPECT_EQ(job({"--recompute-layers", "2"}).value("recompute", "none"), "full");
+  EXPECT_EQ(job({"--recompute", "full"}).value("recompute_layers", 0), 0);
+  EXPECT_NE(run_plan({"--framework", "megatron", "--recompute", "none", "--recompute-layers", "2"}), kExitOk);
+  EXPECT_MENTIONS(err_, "--recompute-layers 2 counts whole layers");
+  EXPECT_NE(run_plan({"--framework", "torchtitan", "--recompute-layers", "2"}), kExitOk);
+  EXPECT_MENTIONS(err_, "torchtitan has no full recomputation of some layers");
+}
+
 TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   for (auto& host : cluster.hosts) host.devices.resize(2, host.devices.front());

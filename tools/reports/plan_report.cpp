@@ -143,6 +143,7 @@ std::string choices_text(const Plan& plan) {
     text += fmt::format(", {} tensor ranks{}",
                         least == most ? std::to_string(most) : fmt::format("{} to {}", least, most),
                         job.sequence_parallel ? " with sequence parallelism" : "");
+  if (most > 1 && job.overlap_tensor) text += ", which exchange beside products";
   if (job.schedule != planner::Schedule::kOneForwardOneBackward)
     text += fmt::format(", schedule {}", planner::schedule_name(job.schedule));
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
@@ -155,7 +156,10 @@ std::string choices_text(const Plan& plan) {
   if (planner::is_fp8(job.multiplies_in()))
     text += fmt::format(", products in {}", planner::precision_name(job.multiplies_in()));
   if (job.recompute != planner::Recompute::kNone)
-    text += fmt::format(", recomputing {}", planner::recompute_name(job.recompute));
+    text += job.recompute_layers > 0
+                ? fmt::format(", recomputing {} layers of each {}", job.recompute_layers,
+                              job.chunks > 1 ? "chunk" : "stage")
+                : fmt::format(", recomputing {}", planner::recompute_name(job.recompute));
   if (job.on_cuda())
     text += fmt::format("; for device {} in {}", planner::trainer_device_name(job.device),
                         job.model.bytes_per_value == 2 ? "bf16" : "fp32");
@@ -168,10 +172,16 @@ std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster
                           const Simulation& simulation) {
   std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}{}\n", plan.shape(),
                                  batches_text(plan), plan.strategy, plan.routing, choices_text(plan));
+  // Who trains is said at the top where nobody named it.
+  const std::string guessed = fmt::format("for {}, ", planner::traits(plan.job.framework).title);
+  const auto is_guess = [&](const std::string& note) { return note.starts_with(guessed); };
+  if (const auto note = std::ranges::find_if(plan.notes, is_guess); note != plan.notes.end())
+    text += fmt::format("F{}\n", note->substr(1));
   text += headline(plan, cluster, simulation);
   text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
-  if (!plan.notes.empty()) text += "\nWhy:\n";
-  for (const std::string& note : plan.notes) text += "  - " + note + '\n';
+  if (!std::ranges::all_of(plan.notes, is_guess)) text += "\nWhy:\n";
+  for (const std::string& note : plan.notes)
+    if (!is_guess(note)) text += "  - " + note + '\n';
   return text;
 }
 
