@@ -10,6 +10,7 @@
 #include "planner/cost/reserve.h"
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
+#include "planner/plan/model_chunks.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
@@ -121,29 +122,15 @@ std::string with_chunks(const Plan& plan, const topology::ClusterFile& cluster) 
   if (plan.job.schedule != Schedule::kOneForwardOneBackward || plan.pipeline_size() == 1 ||
       plan.ranks.size() > kMostRanks)
     return {};
-  Plan other = plan;
-  other.job.schedule = Schedule::kInterleaved;
-  other.job.chunks = kChunks;
-  if (!inexpressible(other.job, plan.job.framework).empty()) return {};
-  for (int replica = 0; replica < plan.data_size(); ++replica) {
-    const int slots = plan.pipeline_size(replica);
-    std::vector<Stage> stages;
-    int first = 0;
-    for (int chunk = 0; chunk < kChunks; ++chunk)
-      for (int slot = 0; slot < slots; ++slot) {
-        const int layers = plan.layers_at(slot, replica);
-        stages.push_back(
-            {first, chunk == 0 ? (layers + 1) / 2 : layers / 2, plan.stage(slot, replica).tensor});
-        first += stages.back().layers;
-        if (stages.back().layers == 0) return "not interleaved: its stages have single layers";
-      }
-    if (plan.pipelines[at(replica)].micro_batches() % slots != 0)
-      return "not interleaved, which needs as many micro-batches as a multiple of the stages";
-    other.pipelines[at(replica)].stages = std::move(stages);
-  }
-  if (!inexpressible(other, plan.job.framework).empty()) return {};
+  Job job = plan.job;
+  job.schedule = Schedule::kInterleaved;
+  job.chunks = kChunks;
+  if (!inexpressible(job, job.framework).empty()) return {};
+  const InChunks other = in_chunks(plan, kChunks);
+  if (!other.plan) return fmt::format("not interleaved{}", other.why_not);
+  if (!inexpressible(*other.plan, job.framework).empty()) return {};
   return fmt::format("not interleaved: with {} model chunks per stage, {}", kChunks,
-                     outcome(other, plan, cluster));
+                     outcome(*other.plan, plan, cluster));
 }
 
 /// The plan with exchanges of ranks that share layers beside products; nothing where its framework cannot.

@@ -52,7 +52,7 @@ TEST(Reasons, SayWhyAPipelineIsNotInterleaved) {
   EXPECT_MENTIONS(reasons(plan, cluster), "a multiple of the stages");
   plan = simple_plan(small_model(2), {"a0", "a0", "a1", "a1"}, 2, 2, 4);
   plan.job.framework = Framework::kMegatron;
-  EXPECT_MENTIONS(reasons(plan, cluster), "its stages have single layers");
+  EXPECT_MENTIONS(reasons(plan, cluster), "a stage has fewer layers than it would have chunks");
   plan.job.framework = Framework::kTombolo;
   EXPECT_EQ(reasons(plan, cluster).find("interleaved"), std::string::npos) << "it has no such schedule";
 }

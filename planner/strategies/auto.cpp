@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/cost/memory.h"
+#include "planner/plan/inexpressible.h"
+#include "planner/plan/model_chunks.h"
 #include "planner/search/condense.h"
 #include "planner/strategies/exhaustive.h"
 #include "planner/strategies/local_search.h"
@@ -82,6 +85,31 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   return found;
 }
 
+/// The plan with its stages in chunks of unlike numbers of layers, which no layout has, where that takes less
+/// time. `plan` has a prediction.
+Plan in_uneven_chunks(const SearchContext& context, const Job& job, Plan plan) {
+  constexpr std::size_t kMostRanks = 1024;  // above, a simulation takes seconds
+  if (plan.job.schedule != Schedule::kOneForwardOneBackward || plan.pipeline_size() == 1 ||
+      context.launcher_slots.size() > kMostRanks)
+    return plan;
+  Plan best = plan;
+  for (const auto& [schedule, chunks] : context.options.schedules) {
+    if (schedule != Schedule::kInterleaved) continue;
+    std::optional<Plan> other = in_chunks(plan, chunks).plan;
+    if (!other || !inexpressible(*other, job.framework).empty() ||
+        missing_memory(*other, context.view).bytes > 0)
+      continue;
+    const auto step = context.step_time(*other, best.prediction.step_seconds);
+    if (!step || step->seconds >= best.prediction.step_seconds) continue;
+    other->prediction.step_seconds = step->seconds;
+    other->prediction.bubble_fraction = step->bubble_fraction;
+    other->prediction.memory = memory_by_rank(*other);
+    context.offer(*other);
+    best = std::move(*other);
+  }
+  return best;
+}
+
 }  // namespace
 
 Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at_once) {
@@ -97,6 +125,7 @@ Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at
   } else {
     const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
     best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
+    best = in_uneven_chunks(context, job, std::move(*best));
   }
   best->strategy = "auto";
   best->notes.insert(

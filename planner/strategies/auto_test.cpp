@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/randomized_test.h"
+#include "planner/plan/model_chunks.h"
 #include "planner/testing/testing_strategies.h"
 
 namespace tombolo::planner {
@@ -46,6 +47,40 @@ TEST(Auto, IsNeverWorseThanAnotherWhereItPlansParts) {
       EXPECT_LE(plan.prediction.step_seconds, seconds_by(cluster, job, strategy) * (1 + 1e-9))
           << strategy << ", trial " << trial;
   }
+}
+
+// Stages of 13 and 27 layers have no equal chunks.
+TEST(Auto, InterleavesStagesOfOddNumbersOfLayers) {
+  auto cluster = make_cluster({{"a", 2, 4, topology::NicKind::kInfiniBand, 1e12, 1e12},
+                               {"b", 2, 4, topology::NicKind::kInfiniBand, 1e12, 1e12}},
+                              1e12);
+  for (auto& host : cluster.hosts) {
+    host.device_bytes_per_second = 1e12;
+    for (auto& device : host.devices) device.flops_per_second = host.cluster == "a" ? 13e9 : 27e9;
+  }
+  Job job;
+  job.model = small_model(80);
+  job.framework = Framework::kMegatron;
+  job.global_batch = 16;
+  job.micro_batch = 1;
+  job.pipeline = 4;
+  job.data = 4;
+  job.tensor = 1;
+  PlanOptions options;
+  options.schedules = {{Schedule::kOneForwardOneBackward, 1}};
+  const ClusterView view(cluster, "per-peer", {});
+  const std::vector<LauncherSlot> slots = launcher_slots(view, {});
+  const Plan plain = auto_plan({view, view, slots, options}, job);
+  const auto chunked = in_chunks(plain, 2).plan;
+  ASSERT_TRUE(chunked);
+  const double seconds = simulate(*chunked, cluster).step_seconds;
+  ASSERT_LT(seconds, plain.prediction.step_seconds);
+  options.schedules.emplace_back(Schedule::kInterleaved, 2);
+  const Plan plan = auto_plan({view, view, slots, options}, job);
+  EXPECT_LE(plan.prediction.step_seconds, seconds * (1 + 1e-9));
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, plan.prediction.step_seconds,
+              1e-9 * plan.prediction.step_seconds);
+  EXPECT_EQ(plan.job.chunks, 2);
 }
 
 }  // namespace
