@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "planner/model/index.h"
+#include "planner/plan/rails.h"
 #include "topology/files/library.h"
 
 namespace tombolo::planner {
@@ -264,6 +265,13 @@ double ClusterView::fp8_speedup(int host_index, int index) const {
 
 double ClusterView::memory_speed(int host_index, int index) const {
   return device(host_index, index).memory_bytes_per_second;
+}
+
+const std::vector<std::vector<int>>& ClusterView::device_nics(int host_index,
+                                                              const std::vector<int>& nics) const {
+  const auto [entry, added] = device_nics_.try_emplace({host_index, nics});
+  if (added) entry->second = nics_of_devices(host(host_index), nics);
+  return entry->second;
 }
 
 }  // namespace tombolo::planner

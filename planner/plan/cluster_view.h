@@ -88,6 +88,8 @@ class ClusterView {
     const std::vector<int>*from, *to;
   };
   std::optional<NicsBetween> nics_between(int from, int to) const;
+  /// nics_of_devices() (planner/plan/rails.h) of a host, by device. Owned by the view.
+  const std::vector<std::vector<int>>& device_nics(int host, const std::vector<int>& nics) const;
   /// The rate of the fastest of a NIC's links in one direction, bytes per second: the NIC itself attains at
   /// least that.
   double egress(int host, int nic) const { return links_.egress(host, nic); }
@@ -134,6 +136,7 @@ class ClusterView {
   topology::LinkTable links_;
   std::vector<SharedEnds> shared_;                                    // by shared link
   mutable std::unordered_map<HostPair, Path, HostPair::Hash> paths_;  // found so far
+  mutable std::map<std::pair<int, std::vector<int>>, std::vector<std::vector<int>>> device_nics_;
   /// The library's peaks of a device in fp8, and in the type that training usually takes; 0 = unknown.
   struct Peaks {
     double fp8 = 0, usual = 0;

@@ -1,6 +1,7 @@
 #include "planner/plan/rails.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "planner/model/index.h"
@@ -45,19 +46,20 @@ std::vector<int> nearest(const topology::Host& host, const topology::Device& dev
 
 }  // namespace
 
-std::vector<int> nics_of_device(const topology::Host& host, int device, const std::vector<int>& nics) {
-  if (nics.size() < 2) return nics;
+std::vector<std::vector<int>> nics_of_devices(const topology::Host& host, const std::vector<int>& nics) {
+  if (nics.size() < 2) return std::vector(host.devices.size(), nics);
   const int nodes = numa_nodes(host);
-  const std::vector<int> own = nearest(host, host.devices[at(device)], nics, nodes);
-  std::size_t before = 0, equal = 0;
-  for (int other = 0; at(other) < host.devices.size(); ++other) {
-    if (other != device && nearest(host, host.devices[at(other)], nics, nodes) != own) continue;
-    ++equal;
-    if (other < device) ++before;
+  std::vector<std::vector<int>> taken;
+  for (const auto& device : host.devices) taken.push_back(nearest(host, device, nics, nodes));
+  std::map<std::vector<int>, std::size_t> equal, before;
+  for (const auto& own : taken) ++equal[own];
+  for (auto& own : taken) {
+    const std::size_t devices = equal[own], earlier = before[own]++;
+    const std::size_t begin = earlier * own.size() / devices;
+    const std::size_t end = std::max(begin + 1, (earlier + 1) * own.size() / devices);
+    own = {own.begin() + static_cast<std::ptrdiff_t>(begin), own.begin() + static_cast<std::ptrdiff_t>(end)};
   }
-  const std::size_t begin = before * own.size() / equal;
-  const std::size_t end = std::max(begin + 1, (before + 1) * own.size() / equal);
-  return {own.begin() + static_cast<std::ptrdiff_t>(begin), own.begin() + static_cast<std::ptrdiff_t>(end)};
+  return taken;
 }
 
 }  // namespace tombolo::planner

@@ -22,15 +22,17 @@ topology::Host host_of(int devices, int nics) {
 TEST(NicsOfDevice, WithoutPlacesDevicesDivideTheNicsInOrder) {
   const topology::Host even = host_of(8, 8), few = host_of(8, 4), many = host_of(2, 4), odd = host_of(2, 3);
   for (int device = 0; device < 8; ++device) {
-    EXPECT_EQ(nics_of_device(even, device, {0, 1, 2, 3, 4, 5, 6, 7}), Nics{device});
-    EXPECT_EQ(nics_of_device(few, device, {0, 1, 2, 3}), Nics{device / 2});
+    EXPECT_EQ(nics_of_devices(even, {0, 1, 2, 3, 4, 5, 6, 7})[static_cast<std::size_t>(device)],
+              Nics{device});
+    EXPECT_EQ(nics_of_devices(few, {0, 1, 2, 3})[static_cast<std::size_t>(device)], Nics{device / 2});
   }
-  EXPECT_EQ(nics_of_device(many, 0, {0, 1, 2, 3}), (Nics{0, 1}));
-  EXPECT_EQ(nics_of_device(many, 1, {0, 1, 2, 3}), (Nics{2, 3}));
-  EXPECT_EQ(nics_of_device(odd, 0, {0, 1, 2}), Nics{0});
-  EXPECT_EQ(nics_of_device(odd, 1, {0, 1, 2}), (Nics{1, 2}));
-  EXPECT_EQ(nics_of_device(even, 5, {3}), Nics{3}) << "the only one";
-  EXPECT_EQ(nics_of_device(even, 7, {1, 2}), Nics{2}) << "of those that routing takes";
+  EXPECT_EQ(nics_of_devices(many, {0, 1, 2, 3})[static_cast<std::size_t>(0)], (Nics{0, 1}));
+  EXPECT_EQ(nics_of_devices(many, {0, 1, 2, 3})[static_cast<std::size_t>(1)], (Nics{2, 3}));
+  EXPECT_EQ(nics_of_devices(odd, {0, 1, 2})[static_cast<std::size_t>(0)], Nics{0});
+  EXPECT_EQ(nics_of_devices(odd, {0, 1, 2})[static_cast<std::size_t>(1)], (Nics{1, 2}));
+  EXPECT_EQ(nics_of_devices(even, {3})[static_cast<std::size_t>(5)], Nics{3}) << "the only one";
+  EXPECT_EQ(nics_of_devices(even, {1, 2})[static_cast<std::size_t>(7)], Nics{2})
+      << "of those that routing takes";
 }
 
 TEST(NicsOfDevice, TheNearestOnThePciBusGoesBeforeTheOrder) {
@@ -43,8 +45,8 @@ TEST(NicsOfDevice, TheNearestOnThePciBusGoesBeforeTheOrder) {
   host.devices[1].pci_path = behind(1, "00.0");
   host.nics[0].pci_path = behind(1, "01.0");
   host.nics[1].pci_path = behind(2, "01.0");
-  EXPECT_EQ(nics_of_device(host, 0, {0, 1}), Nics{1});
-  EXPECT_EQ(nics_of_device(host, 1, {0, 1}), Nics{0});
+  EXPECT_EQ(nics_of_devices(host, {0, 1})[static_cast<std::size_t>(0)], Nics{1});
+  EXPECT_EQ(nics_of_devices(host, {0, 1})[static_cast<std::size_t>(1)], Nics{0});
 }
 
 TEST(NicsOfDevice, TheNumaNodeCountsWherePlacesAreUnknown) {
@@ -53,10 +55,11 @@ TEST(NicsOfDevice, TheNumaNodeCountsWherePlacesAreUnknown) {
     host.devices[static_cast<std::size_t>(i)].numa_node = i / 2;
     host.nics[static_cast<std::size_t>(i)].numa_node = 1 - i / 2;
   }
-  EXPECT_EQ(nics_of_device(host, 0, {0, 1, 2, 3}), Nics{2}) << "of the two on node 0, the first";
-  EXPECT_EQ(nics_of_device(host, 1, {0, 1, 2, 3}), Nics{3});
-  EXPECT_EQ(nics_of_device(host, 2, {0, 1, 2, 3}), Nics{0});
-  EXPECT_EQ(nics_of_device(host, 3, {0, 1, 2, 3}), Nics{1});
+  EXPECT_EQ(nics_of_devices(host, {0, 1, 2, 3})[static_cast<std::size_t>(0)], Nics{2})
+      << "of the two on node 0, the first";
+  EXPECT_EQ(nics_of_devices(host, {0, 1, 2, 3})[static_cast<std::size_t>(1)], Nics{3});
+  EXPECT_EQ(nics_of_devices(host, {0, 1, 2, 3})[static_cast<std::size_t>(2)], Nics{0});
+  EXPECT_EQ(nics_of_devices(host, {0, 1, 2, 3})[static_cast<std::size_t>(3)], Nics{1});
 }
 
 TEST(ClusterView, SeesTheRailsOfHostsAndWhatDevicesAttainTogether) {

@@ -94,6 +94,7 @@ double Estimator::estimate(const Shape& shape) {
     }
   }
   double end = 0;
+  layers_again_ = costs_.layers_again(shape);
   std::vector<std::vector<double>> ends(shape.kinds.size());
   for (std::size_t k = 0; k < shape.kinds.size(); ++k) {
     for (Border& one : borders[k]) {
@@ -202,7 +203,7 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
   const int slots = static_cast<int>(kind.slots.size()), count = kind.micro_batches_of_one();
   std::vector<Turn> stages(at(slots));
   // Of a slot's layers that are computed again where memory needs it, the others take less.
-  const int again = costs_.layers_again(shape);
+  const int again = layers_again_;
   Saving kept = shape.saving;
   kept.recompute = Recompute::kNone;
   for (int i = 0; i < slots; ++i) {

@@ -102,6 +102,7 @@ class Estimator {
   std::map<std::tuple<std::vector<int>, int, int, Recompute>, ContextCost> context_costs_;
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;
+  int layers_again_ = 0;  // of the shape that is estimated: ShapeCosts::layers_again()
   std::int64_t operations_ = 0;
   std::vector<double> forward_ready_, gradient_ready_;  // by slot and micro-batch
 };

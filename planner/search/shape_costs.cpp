@@ -119,6 +119,7 @@ int ShapeCosts::layers_again(const Shape& shape) {
   for (const Shape::Kind& kind : shape.kinds)
     for (std::size_t slot = 0; slot < kind.slots.size(); ++slot) {
       const int number = static_cast<int>(slot), layers = kind.slots[slot].layers;
+      if (layers <= needed) continue;
       Room& again = room_of(kind, number, shape, shape.saving, true);
       if (again.available <= 0) continue;
       if (again.kept_each < 0) {

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "planner/model/index.h"
-#include "planner/plan/rails.h"
 
 namespace tombolo::planner {
 
@@ -153,11 +152,12 @@ const StepNetwork::Cells& StepNetwork::cells(int host, const Nics& nics) {
   if (!added) return all;
   std::map<int, std::vector<int>> slots_by_nic;
   const topology::Host& owner = view_.host(host);
+  const std::vector<std::vector<int>>& by_device = view_.device_nics(host, nics);
   for (const int slot : slots_[at(host)])
     for (const int rank : ranks_of_slot_[at(slot)]) {
       // Of a slot on several hosts only the ranks on the first count, as everywhere in this simulation.
       if (plan_.ranks[at(rank)].host != owner.name) continue;
-      for (const int nic : nics_of_device(owner, plan_.ranks[at(rank)].device, nics))
+      for (const int nic : by_device[at(plan_.ranks[at(rank)].device)])
         if (auto& slots = slots_by_nic[nic]; slots.empty() || slots.back() != slot) slots.push_back(slot);
     }
   std::map<std::vector<int>, std::size_t> numbers;
