@@ -58,7 +58,9 @@ bool suits_tensor_overlap(const topology::ClusterFile& cluster) {
   const topology::Library library = topology::Library::load();
   return std::ranges::all_of(names, [&](std::string_view name) {
     const auto known = library.device_names.find(name);
-    return known && library.devices[*known].peak("fp8") > 0;
+    if (!known) return false;
+    const auto& device = library.devices[*known];
+    return device.compute_capability >= 9 && device.switched;
   });
 }
 

@@ -73,6 +73,8 @@ TEST(Choices, ExchangesGoBesideProductsOnGpusThatCanWithoutFurtherAdo) {
   EXPECT_TRUE(suits_tensor_overlap(gpus("H100-SXM5-80GB", 3.6e11)));
   EXPECT_FALSE(suits_tensor_overlap(gpus("H100-PCIE-80GB", 6e10))) << "no NVLink";
   EXPECT_FALSE(suits_tensor_overlap(gpus("A100-SXM4-80GB", 2.4e11))) << "no multicast";
+  EXPECT_FALSE(suits_tensor_overlap(gpus("H100-NVL-94GB", 2.4e11))) << "bridges join two";
+  EXPECT_FALSE(suits_tensor_overlap(gpus("MI300X", 3.6e11))) << "no NVLink";
   EXPECT_FALSE(suits_tensor_overlap(gpus("nobody's", 3.6e11)));
   const auto cluster = gpus("H100-SXM5-80GB", 3.6e11);
   PlanOptions options;

@@ -204,8 +204,9 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
     other.recompute_layers = 0;
   };
   if (job.recompute == Recompute::kFull && job.recompute_layers > 0)
-    add("{} layers of each {} are computed again: with one less, {}; with all, {}", job.recompute_layers,
-        job.chunks > 1 ? "model chunk" : "stage", changed([&](Job& other) {
+    add("{} of each {} computed again: with one less, {}; with all, {}",
+        counted(job.recompute_layers, "layer"), job.chunks > 1 ? "model chunk" : "stage",
+        changed([&](Job& other) {
           if (--other.recompute_layers == 0) whole(other);
         }),
         changed([](Job& other) { other.recompute_layers = 0; }));

@@ -110,7 +110,7 @@ std::string layout_text(const Job& job) {
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.recompute != Recompute::kNone)
     text += job.recompute_layers > 0
-                ? fmt::format(", recomputing {} layers of each chunk", job.recompute_layers)
+                ? fmt::format(", recomputing {} of each chunk", counted(job.recompute_layers, "layer"))
                 : fmt::format(", recomputing {}", recompute_name(job.recompute));
   if (job.sharded()) text += fmt::format(", sharded {}", sharding_name(job.sharding));
   return text + ", micro-batches of " + counted(job.micro_batch, "row");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/units.h"
 #include "planner/launch/emitted_precision.h"
 #include "planner/launch/emitters.h"
 #include "planner/launch/framework_arguments.h"
@@ -50,9 +51,9 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
          "DeepSpeed's configuration has no fp8; plan in bf16, or for Megatron-LM (--framework megatron)");
   std::string out = fmt::format(
       "#!/bin/sh\n"
-      "# DeepSpeed with Tombolo's NCCL plugin: {} stages x {} replicas x {} tensor ranks, strategy {}.\n"
+      "# DeepSpeed with Tombolo's NCCL plugin: {} x {}, strategy {}.\n"
       "# Run on one machine that reaches the nodes by ssh: sh this-file train.py ...\n",
-      plan.pipeline_size(), plan.data_size(), job.tensor, plan.strategy);
+      plan.shape(), counted(job.tensor, "tensor rank"), plan.strategy);
   const std::vector<Node> nodes =
       torchrun_nodes(plan, {Numbering::kStagesOutermost}, false, "DeepSpeed").nodes;
   if (job.sharding > Sharding::kOptimizer)

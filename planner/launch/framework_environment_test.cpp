@@ -61,7 +61,7 @@ class FrameworkEnvironment : public testing::LaunchScripts {
              "while [ \"$1\" != sh ]; do\n"
              "  if [ \"$1\" = -x ]; then passed=\"$passed $2=$(printenv \"$2\")\"; fi; shift\ndone\n"
              "rank=0\nwhile [ $rank -lt $ranks ]; do\n"
-             "  env -i PATH=\"$PATH\" $passed OMPI_COMM_WORLD_RANK=$rank "
+             "  env -i PATH=\"$PATH\" TMPDIR=\"$TMPDIR\" $passed OMPI_COMM_WORLD_RANK=$rank "
              "OMPI_COMM_WORLD_LOCAL_RANK=$((rank % 4)) \"$@\" || exit 1\n"
              "  rank=$((rank + 1))\ndone\n");
   }

@@ -50,7 +50,7 @@ done
 rank=0 last= local=0
 while read -r host; do
   [ "$host" = "$last" ] || local=0
-  env -i PATH="$PATH" $passed TOMBOLO_HOST=$host OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$local "$@" < /dev/null || exit 1
+  env -i PATH="$PATH" TMPDIR="$TMPDIR" $passed TOMBOLO_HOST=$host OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$local "$@" < /dev/null || exit 1
   rank=$((rank + 1)) last=$host local=$((local + 1))
 done < "$hosts"
 """

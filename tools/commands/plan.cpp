@@ -32,10 +32,9 @@ namespace {
 constexpr const char* kWhatItDoes =
     "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
     "and predicts what a training step will cost. Of every layout that divides and fits in memory a lower\n"
-    "bound of its time is computed; those that may be fastest are simulated. Of the plans that are within "
-    "--within of\n"
-    "the fastest, the one is taken that crosses slow links least, leaves memory free and is simplest.\n"
-    "A row is one sample: a sequence of --context tokens.\n"
+    "bound of its time is computed; those that may be fastest are simulated. Of the plans that are\n"
+    "within --within of the fastest, the one is taken that crosses slow links least, leaves memory free\n"
+    "and is simplest. A row is one sample: a sequence of --context tokens.\n"
     "\n"
     "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For "
     "other\n"
@@ -151,6 +150,11 @@ int run_plan(PlanOptions options) {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
+    running.job.software = job.software;
+    // Files of earlier versions do not say what stages do while they send: that follows from the framework.
+    if (running.job.schedule == planner::Schedule::kOneForwardOneBackward &&
+        running.job.sends == planner::StageSends::kBeside)
+      running.job.sends = planner::traits(running.job.framework).sends;
     if (!options.measured.empty()) {
       calibrate_by(options.measured, running, cluster, job);
       running.job.profile = job.profile;

@@ -379,6 +379,22 @@ TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
 }
 
+TEST_F(PlanCommand, TimesARunningPlanOfAnEarlierVersionAsItsFrameworkSends) {
+  const std::vector<std::string> fixed{"--framework", "megatron", "--pipeline", "2", "--schedule", "1f1b"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), fixed.begin(), fixed.end());
+    return run_plan(more);
+  };
+  ASSERT_EQ(with({"-o", file("plan.json")}), kExitOk) << err_;
+  const double seconds = planner::Plan::load(file("plan.json")).prediction.step_seconds;
+  std::ifstream in(file("plan.json"));
+  Json plan = Json::parse(in);
+  ASSERT_EQ(plan["job"].erase("sends"), 1u) << "Megatron-LM waits for what it sends";
+  std::ofstream(file("old.json")) << plan;
+  ASSERT_EQ(with({"--running", file("old.json"), "--json"}), kExitOk) << err_;
+  EXPECT_NEAR(Json::parse(out_).at("running_step_seconds").get<double>(), seconds, 1e-9 * seconds);
+}
+
 TEST_F(PlanCommand, TakesTheConstantsOfTheNamedSoftware) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](const char* device, std::vector<std::string> more) {

@@ -157,7 +157,7 @@ std::string choices_text(const Plan& plan) {
     text += fmt::format(", products in {}", planner::precision_name(job.multiplies_in()));
   if (job.recompute != planner::Recompute::kNone)
     text += job.recompute_layers > 0
-                ? fmt::format(", recomputing {} layers of each {}", job.recompute_layers,
+                ? fmt::format(", recomputing {} of each {}", counted(job.recompute_layers, "layer"),
                               job.chunks > 1 ? "chunk" : "stage")
                 : fmt::format(", recomputing {}", planner::recompute_name(job.recompute));
   if (job.on_cuda())

@@ -57,7 +57,7 @@ LibraryDevice device_of(const JsonCursor& cursor, LibraryNames& names) {
   if (device.peak(device.usual_dtype()) == 0) peaks.reject("expected a peak for bf16, fp16 or fp32");
   if (const auto value = cursor.optional("device_bytes_per_second")) {
     device.device_bytes_per_second = bandwidth_of(*value);
-    (void)cursor.field("device_link").text();
+    device.switched = cursor.field("device_link").text().ends_with(", switched");
   }
   device.attained_share = share_of(cursor.field("attained_share"));
   (void)cursor.field("attained_note").text();

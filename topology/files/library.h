@@ -25,6 +25,7 @@ struct LibraryDevice {
   std::string name;
   DeviceKind kind = DeviceKind::kGpu;
   double compute_capability = 0;       ///< of NVIDIA's GPUs, such as 9.0; 0 = has none
+  bool switched = false;               ///< whether switches join all of a host, as its link's name says
   double memory_bytes = 0;             ///< 0 = depends on the machine (CPUs)
   double memory_bytes_per_second = 0;  ///< peak
   /// Peak FLOP/s by type of value ("bf16"), dense, in the order of kDtypes; 0 = the device does not have it.
