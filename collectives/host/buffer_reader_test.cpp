@@ -501,13 +501,13 @@ TEST(BufferReader, GoesEitherWayBetweenTwoRanksAndGivesTheSameBytes) {
   const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
                          Collective::kAllReduce};
   std::array<std::array<std::array<int, 2>, 2>, 4> went{};  // by kind, root, and whether a buffer was read
-  constexpr std::size_t kMost = std::size_t{300} << 10, kAround = 8;
+  constexpr std::size_t kMost = std::size_t{200} << 10, kAround = 8;
   std::vector<Bytes> inputs(2, Bytes(2 * kMost + kAround)), outputs = inputs;
-  for (std::size_t call = 0; call < 400; ++call) {
+  for (std::size_t call = 0; call < 200; ++call) {
     const std::size_t kind = random() % kinds.size(), offset = random() % kAround;
     const Collective collective = kinds[kind];
     // Also a size that goes through slots alone, whose rounds shift what the others find where.
-    const std::array sizes{std::size_t{5000}, (std::size_t{256} << 10) - random() % 70,
+    const std::array sizes{std::size_t{5000}, (std::size_t{160} << 10) - random() % 70,
                            kMost - random() % 70};
     const std::size_t bytes = sizes[random() % sizes.size()];
     const int root = static_cast<int>(random() % 2);
@@ -545,9 +545,10 @@ TEST(BufferReader, GoesEitherWayBetweenTwoRanksAndGivesTheSameBytes) {
                                    : collective == Collective::kAllGather
                                        ? value(from, call, part)
                                        : value(from, call, rank * bytes + part);
-        ASSERT_EQ(outputs[rank][i], expected) << "byte " << i << " of rank " << rank << " in call " << call
-                                              << ", " << collective_name(collective) << " of " << bytes
-                                              << " bytes, root " << root << (in_place ? ", in place" : "");
+        if (outputs[rank][i] == expected) continue;
+        FAIL() << "byte " << i << " of rank " << rank << " in call " << call << ", "
+               << collective_name(collective) << " of " << bytes << " bytes, root " << root
+               << (in_place ? ", in place" : "");
       }
     }
   }
