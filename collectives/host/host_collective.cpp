@@ -112,36 +112,41 @@ Chunk HostCollective::chunk(std::size_t round, std::size_t of) const noexcept {
 }
 
 void HostCollective::start(const HostCall& call) noexcept {
-  const auto ranks = static_cast<std::size_t>(group_.size());
-  const std::size_t bytes = call.problem.bytes();
-  if (facts_ == 0 || !same_facts(call, call_)) facts_ = facts_of(call);
+  const bool again = facts_ != 0 && same_facts(call, call_);
   call_ = call;
   first_ += rounds_;
   round_ = 0;
   announced_ = false;
   looked_ = 0;
+  if (!again) facts_ = facts_of(call);
+  if (!again || !settled_) prepare();
+  hash_ = hash_after(hash_, facts_ ^ (way_ == HostWay::kFromBuffers ? kFromBuffersFact : 0));
+}
+
+void HostCollective::prepare() noexcept {
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::size_t bytes = call_.problem.bytes();
   in_parts_ = false;
-  const std::size_t copied = bytes_copied(call.collective, bytes, ranks);
+  const std::size_t copied = bytes_copied(call_.collective, bytes, ranks);
   const compute::LastLevelCaches caches = group_.caches();
   streams_ = kCanStream && copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
   way_ = choose_way();
-  hash_ = hash_after(hash_, facts_ ^ (way_ == HostWay::kFromBuffers ? kFromBuffersFact : 0));
-  small_ = ranks == 2 && is_small(call.collective, bytes);
+  settled_ = way_ == HostWay::kThroughSlots && choice_ == nullptr;
+  small_ = ranks == 2 && is_small(call_.collective, bytes);
   depth_ = ranks > 2 ? kSlotsOfMany : small_ ? kSmallSlots : kSlots;
   round_bytes_ = ranks > 2 ? kSlotBytes : small_ ? kSmallSlotBytes : kRoundBytesOfTwo;
   last_part_ = ranks > 2 ? 0 : kSlotBytes / kRoundBytesOfTwo - 1;
   summing_ = 0;
-  if (way_ == HostWay::kFromBuffers) reader_.start(call);
+  if (way_ == HostWay::kFromBuffers) reader_.start(call_);
   step_ = round_bytes_;
   std::size_t extra = 0;
-  switch (call.collective) {
+  switch (call_.collective) {
     case Collective::kAllReduce:
       in_parts_ = bytes > kWholeBytes;
       if (!in_parts_) break;
       step_ = whole_lines(round_bytes_ / ranks);
       summing_ = (sum_of(0).bytes + step_ - 1) / step_;
-      rounds_ = summing_ + (way_ == HostWay::kFromBuffers ? 2 : spreading_rounds());
-      return;
+      break;
     case Collective::kReduce:
       in_parts_ = bytes > kWholeBytes;
       // A slot holds the parts of a chunk, the combined part of the one before, and room to combine in.
@@ -161,7 +166,14 @@ void HostCollective::start(const HostCall& call) noexcept {
     case Collective::kBarrier:
       break;
   }
-  rounds_ = way_ == HostWay::kFromBuffers ? 2 : std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+  if (way_ == HostWay::kFromBuffers) {
+    rounds_ = summing_ + 2;
+  } else if (summing_ > 0) {
+    rounds_ = summing_ + spreading_rounds();
+  } else {
+    rounds_ = std::max<std::size_t>(1, (bytes + step_ - 1) / step_) + extra;
+  }
+  prepare_needed();
 }
 
 HostWay HostCollective::choose_way() noexcept {
@@ -207,18 +219,25 @@ void HostCollective::take_slots() noexcept {
   rounds_ = spreading_rounds();
 }
 
-bool HostCollective::needs(int rank) const noexcept {
-  if (way_ == HostWay::kFromBuffers) return true;
+void HostCollective::prepare_needed() noexcept {
+  first_needed_ = 0;
+  after_needed_ = group_.size();
+  if (way_ == HostWay::kFromBuffers) return;
+  const int root = call_.problem.root;
   switch (call_.collective) {
     case Collective::kBroadcast:
     case Collective::kScatter:
-      return rank == call_.problem.root;
+      first_needed_ = root;
+      after_needed_ = root + 1;
+      break;
     case Collective::kGather:
-      return group_.index() == call_.problem.root;
+      if (group_.index() != root) after_needed_ = 0;
+      break;
     case Collective::kReduce:
-      return in_parts_ || group_.index() == call_.problem.root;
+      if (!in_parts_ && group_.index() != root) after_needed_ = 0;
+      break;
     default:
-      return true;
+      break;
   }
 }
 
@@ -241,18 +260,23 @@ bool HostCollective::has_announced(int rank, std::uint64_t number) noexcept {
 }
 
 bool HostCollective::all_announced(std::uint64_t number) noexcept {
+  if (seen_of_all_ >= number) return true;
   for (; looked_ < group_.size(); ++looked_) {
     if (looked_ == group_.index() || has_announced(looked_, number)) continue;
     awaited_ = looked_;
     return false;
   }
   looked_ = 0;
+  std::uint64_t of_all = ~std::uint64_t{0};
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.index()) of_all = std::min(of_all, seen_[static_cast<std::size_t>(rank)]);
+  seen_of_all_ = of_all;
   return true;
 }
 
 bool HostCollective::needed_announced(std::uint64_t number) noexcept {
-  for (; looked_ < group_.size(); ++looked_) {
-    if (looked_ == group_.index() || !needs(looked_)) continue;
+  for (looked_ = std::max(looked_, first_needed_); looked_ < after_needed_; ++looked_) {
+    if (looked_ == group_.index()) continue;
     if (!group_.has_announced(looked_, number)) {
       awaited_ = looked_;
       return false;
@@ -262,10 +286,10 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
       mismatch_ = looked_;
       return false;
     }
-    heed(looked_, theirs);
+    if (choice_ != nullptr) heed(looked_, theirs);
   }
   looked_ = 0;
-  note_all_are_here();
+  if (choice_ != nullptr) note_all_are_here();
   return true;
 }
 
@@ -370,11 +394,11 @@ bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
         mismatch_ = rank;
         return false;
       }
-      heed(rank, theirs);
+      if (choice_ != nullptr) heed(rank, theirs);
     }
     ready |= std::uint64_t{1} << rank;
   }
-  if (all_are_here) note_all_are_here();
+  if (all_are_here && choice_ != nullptr) note_all_are_here();
   moved |= reader_.read(ready, number);
   return reader_.done();
 }

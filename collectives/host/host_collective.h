@@ -85,7 +85,8 @@ class HostCollective {
   bool has_announced(int rank, std::uint64_t number) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
   bool needed_announced(std::uint64_t number) noexcept;
-  bool needs(int rank) const noexcept;
+  /// Whether this rank reads what that one announces.
+  bool needs(int rank) const noexcept { return rank >= first_needed_ && rank < after_needed_; }
   /// This round's place for what every rank writes once: beside the announcement where that has room.
   std::byte* place(int rank, std::uint64_t number) const noexcept;
   /// The same for what rank `from` writes for rank `to`.
@@ -116,6 +117,9 @@ class HostCollective {
   void read_all_reduce(std::size_t round) noexcept;
   /// The rounds in which an all-reduce's sums go to all ranks through slots.
   std::size_t spreading_rounds() const noexcept;
+  /// Decides how the call goes, its rounds and what they move.
+  void prepare() noexcept;
+  void prepare_needed() noexcept;
   /// Has the call, of which a buffer could not be read, go through slots.
   void take_slots() noexcept;
 
@@ -124,11 +128,12 @@ class HostCollective {
   bool leads() const noexcept { return leader() == group_.index(); }
   /// Of the call that begins; the same on every rank.
   HostWay choose_way() noexcept;
-  /// Learns from an announcement of another rank what its leader has chosen for the next call like this one.
+  /// Learns from an announcement of another rank what its leader has chosen for the next call like this one,
+  /// of which there is a choice.
   void heed(int rank, const Announcement& theirs) noexcept {
-    if (choice_ != nullptr && rank == leader())
-      choice_->set(theirs.next_way == 0 ? HostWay::kThroughSlots : HostWay::kFromBuffers);
+    if (rank == leader()) choice_->set(theirs.next_way == 0 ? HostWay::kThroughSlots : HostWay::kFromBuffers);
   }
+  /// Whether this rank takes the time of the call.
   bool measures() const noexcept { return choice_ != nullptr && leads(); }
   /// The others have announced their first round: what this rank waited for them is no part of the call's
   /// time.
@@ -148,16 +153,19 @@ class HostCollective {
   std::uint32_t hash_ = 0;   // of this call and of all before
   std::uint64_t first_ = 1;  // number of this call's first round
   std::size_t round_ = 0, rounds_ = 0;
-  bool small_ = false;                    // goes through small slots
-  std::uint64_t depth_ = kSlots;          // rounds until a slot is used again: a power of two
-  std::size_t round_bytes_ = kSlotBytes;  // of a slot, which has a part for each of some rounds in turn
-  std::uint64_t last_part_ = 0;           // a power of two less one
-  std::size_t step_ = 0;                  // bytes of a part, or of the whole, that one round moves at most
-  bool announced_ = false;                // this rank's part of the present round
-  bool streams_ = false;                  // what it writes would fill the caches, which it goes past
-  bool in_parts_ = false;                 // a reduction of which each rank combines a part
-  std::size_t summing_ = 0;               // rounds of an all-reduce in parts before its sums go to all ranks
+  bool settled_ = false;                     // the next call goes the same way if it is the same one
+  int first_needed_ = 0, after_needed_ = 0;  // ranks of whose rounds this one reads
+  bool small_ = false;                       // goes through small slots
+  std::uint64_t depth_ = kSlots;             // rounds until a slot is used again: a power of two
+  std::size_t round_bytes_ = kSlotBytes;     // of a slot, which has a part for each of some rounds in turn
+  std::uint64_t last_part_ = 0;              // a power of two less one
+  std::size_t step_ = 0;                     // bytes of a part, or of the whole, that one round moves at most
+  bool announced_ = false;                   // this rank's part of the present round
+  bool streams_ = false;                     // what it writes would fill the caches, which it goes past
+  bool in_parts_ = false;                    // a reduction of which each rank combines a part
+  std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
   std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced
+  std::uint64_t seen_of_all_ = 0;                 // a round that all others have announced
   int looked_ = 0;                                // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
