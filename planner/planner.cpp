@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -40,27 +41,26 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
     if (const auto lacks = inexpressible(one, job.framework); !lacks.empty())
       fail(Cause::kUnsupported, "{}; plan without, or for another framework", fmt::join(lacks, "; "));
   };
-  // Of the ways to save memory one has to go with what is fixed.
-  std::optional<Job> possible;
+  // One of the ways to save memory, with one of the schedules, has to go with what is fixed.
+  const auto savings = options.savings.empty() ? std::vector{job.saving()} : options.savings;
+  const auto schedules =
+      options.schedules.empty() ? std::vector{std::pair(job.schedule, job.chunks)} : options.schedules;
+  bool possible = false;
   std::optional<Error> why;
-  for (const Saving& saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
-    Job one = job;
-    one.set(saving);
-    one.expert_parallel = job.expert_parallel;
-    try {
-      check(one);
-      if (!possible) possible = std::move(one);
-    } catch (const Error& error) {
-      if (!why) why = error;
+  for (auto saving = savings.begin(); saving != savings.end() && !possible; ++saving)
+    for (auto schedule = schedules.begin(); schedule != schedules.end() && !possible; ++schedule) {
+      Job one = job;
+      one.set(*saving);
+      one.expert_parallel = job.expert_parallel;
+      std::tie(one.schedule, one.chunks) = *schedule;
+      try {
+        check(std::move(one));
+        possible = true;
+      } catch (const Error& error) {
+        if (!why) why = error;
+      }
     }
-  }
   if (!possible) throw Error(*why);
-  for (const auto& [schedule, chunks] : options.schedules) {
-    Job one = *possible;
-    one.schedule = schedule;
-    one.chunks = chunks;
-    check(std::move(one));
-  }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
   if (!(options.tolerance >= 0) || options.tolerance >= 1)
