@@ -75,7 +75,9 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
 
 std::vector<int> expert_degrees(const Job& job, std::size_t replicas) {
   if (job.expert_parallel > 0) return {job.expert_parallel};
-  if (job.model.experts == 0 || !traits(job.framework).expert_parallel || job.profile) return {1};
+  if (job.model.experts == 0 || !traits(job.framework).expert_parallel || job.profile ||
+      job.recompute_layers > 0)
+    return {1};
   std::vector<int> degrees;
   for (int degree = 1; degree <= job.model.experts && at(degree) <= replicas; ++degree)
     if (job.model.experts % degree == 0 && replicas % at(degree) == 0) degrees.push_back(degree);
