@@ -359,6 +359,7 @@ void Model::check() const {
 
 Model parse_model(std::string_view text, Model model) {
   std::string_view rest = text;
+  const int experts = model.experts, experts_per_token = model.experts_per_token;
   while (!rest.empty()) {
     const auto comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
@@ -444,6 +445,12 @@ Model parse_model(std::string_view text, Model model) {
           "rotary_pairs, alibi, gelu_gate",
           text, name);
   }
+  // Text has no field for a router's groups, so that groups of other experts could not be mended.
+  Router& router = model.router;
+  const bool counted = model.experts != experts || model.experts_per_token != experts_per_token;
+  if (counted && router.groups > 0 && router.groups_per_token > 0 &&
+      (model.experts % router.groups != 0 || model.experts_per_token % router.groups_per_token != 0))
+    router.groups = router.groups_per_token = 0;
   return model;
 }
 
