@@ -105,6 +105,10 @@ void check_router(const Model& model) {
 
 /// Refuses what is said of positions, biases, norms and gates where the rest of the model contradicts it.
 void check_details(const Model& model) {
+  if (!(model.rotary_base >= 0))
+    fail(Cause::kInvalidUsage,
+         "model: rotary_base is {}, expected a number > 0, or 0 for the framework's default",
+         model.rotary_base);
   if (!(model.rotary_share > 0 && model.rotary_share <= 1))
     fail(Cause::kInvalidUsage, "model: rotary_share is {}, expected more than 0 and at most 1",
          model.rotary_share);
