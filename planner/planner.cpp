@@ -35,9 +35,11 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
   const auto check = [&](Job one) {
     one.tensor = std::max(1, job.tensor);
     one.expert_parallel = one.expert_parts();
-    // where the degree is open, this applies to degrees greater than 1
+    // Where the degree is open, both apply to degrees greater than 1, with which one needs the other.
+    const bool overlaps_alone = job.tensor == 0 && one.overlap_tensor && !one.sequence_parallel;
     one.sequence_parallel &= job.tensor != 0;
     one.check();
+    if (overlaps_alone) one.tensor = 2;
     if (const auto lacks = inexpressible(one, job.framework); !lacks.empty())
       fail(Cause::kUnsupported, "{}; plan without, or for another framework", fmt::join(lacks, "; "));
   };

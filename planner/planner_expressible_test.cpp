@@ -128,6 +128,23 @@ TEST(Expressible, LeavesOutSchedulesThatDoNotGoWithWhatIsFixed) {
   }
 }
 
+TEST(Expressible, RefusesOverlapThatNoDegreeOfTensorParallelismHas) {
+  const auto cluster = fleets().front().cluster;
+  FixedChoices beside;
+  beside.overlap_tensor = true;
+  beside.sequence_parallel = false;
+  for (const auto& [framework, lacks] :
+       {std::pair(Framework::kMegatron, "exchanges beside products without sequence parallelism"),
+        std::pair(Framework::kTorchTitan, "no tensor parallelism without sequence parallelism")}) {
+    try {
+      planned(cluster, "llama3-8b,context=2048", framework, beside);
+      ADD_FAILURE() << framework_name(framework);
+    } catch (const Error& error) {
+      EXPECT_MENTIONS(std::string(error.what()), lacks);
+    }
+  }
+}
+
 TEST(Expressible, RefusesWhatAFrameworksPrecisionsLack) {
   const auto all = fleets();
   try {
