@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -34,33 +35,34 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
   const auto check = [&](Job one) {
     one.tensor = std::max(1, job.tensor);
     one.expert_parallel = one.expert_parts();
-    // where the degree is open, this applies to degrees greater than 1
+    // Where the degree is open, both apply to degrees greater than 1, with which one needs the other.
+    const bool overlaps_alone = job.tensor == 0 && one.overlap_tensor && !one.sequence_parallel;
     one.sequence_parallel &= job.tensor != 0;
     one.check();
+    if (overlaps_alone) one.tensor = 2;
     if (const auto lacks = inexpressible(one, job.framework); !lacks.empty())
       fail(Cause::kUnsupported, "{}; plan without, or for another framework", fmt::join(lacks, "; "));
   };
-  // Of the ways to save memory one has to go with what is fixed.
-  std::optional<Job> possible;
+  // One of the ways to save memory, with one of the schedules, has to go with what is fixed.
+  const auto savings = options.savings.empty() ? std::vector{job.saving()} : options.savings;
+  const auto schedules =
+      options.schedules.empty() ? std::vector{std::pair(job.schedule, job.chunks)} : options.schedules;
+  bool possible = false;
   std::optional<Error> why;
-  for (const Saving& saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
-    Job one = job;
-    one.set(saving);
-    one.expert_parallel = job.expert_parallel;
-    try {
-      check(one);
-      if (!possible) possible = std::move(one);
-    } catch (const Error& error) {
-      if (!why) why = error;
+  for (auto saving = savings.begin(); saving != savings.end() && !possible; ++saving)
+    for (auto schedule = schedules.begin(); schedule != schedules.end() && !possible; ++schedule) {
+      Job one = job;
+      one.set(*saving);
+      one.expert_parallel = job.expert_parallel;
+      std::tie(one.schedule, one.chunks) = *schedule;
+      try {
+        check(std::move(one));
+        possible = true;
+      } catch (const Error& error) {
+        if (!why) why = error;
+      }
     }
-  }
   if (!possible) throw Error(*why);
-  for (const auto& [schedule, chunks] : options.schedules) {
-    Job one = *possible;
-    one.schedule = schedule;
-    one.chunks = chunks;
-    check(std::move(one));
-  }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
   if (!(options.tolerance >= 0) || options.tolerance >= 1)
@@ -75,7 +77,9 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
 
 std::vector<int> expert_degrees(const Job& job, std::size_t replicas) {
   if (job.expert_parallel > 0) return {job.expert_parallel};
-  if (job.model.experts == 0 || !traits(job.framework).expert_parallel || job.profile) return {1};
+  if (job.model.experts == 0 || !traits(job.framework).expert_parallel || job.profile ||
+      job.recompute_layers > 0)
+    return {1};
   std::vector<int> degrees;
   for (int degree = 1; degree <= job.model.experts && at(degree) <= replicas; ++degree)
     if (job.model.experts % degree == 0 && replicas % at(degree) == 0) degrees.push_back(degree);

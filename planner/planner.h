@@ -44,7 +44,8 @@ struct PlanOptions {
 };
 
 /// Among how many replicas experts may be divided: as the job says, or where that is open all common divisors
-/// of the experts and the replicas, where the framework can divide them.
+/// of the experts and the replicas, where the framework can divide them. None divides them where the job has
+/// a profile, or says how many layers are computed again, for neither is modelled with divided experts.
 std::vector<int> expert_degrees(const Job& job, std::size_t replicas);
 
 /// The ways to save memory with so many replicas; a single replica cannot shard the optimizer, and where the

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "planner/cost/memory.h"
@@ -87,6 +88,19 @@ TEST(PlannerExperts, OfADegreeThatDoesNotDivideHaveNoPlan) {
   Job dense = expert_job(1);
   dense.model = testing::small_model(2);
   EXPECT_EQ(expert_degrees(dense, 12), std::vector{1});
+}
+
+TEST(PlannerExperts, AreNotDividedWhereSomeLayersAreComputedAgain) {
+  const auto cluster = gpu_cluster({{"a", 2, 4}}, 1e9);
+  Job job = expert_job(16);
+  job.pipeline = 1;
+  job.recompute = Recompute::kFull;
+  EXPECT_GT(expert_degrees(job, 8).size(), 1u);
+  job.recompute_layers = 1;
+  EXPECT_EQ(expert_degrees(job, 8), std::vector{1});
+  const Plan plan = make_plan(cluster, job, {});
+  EXPECT_EQ(plan.job.recompute_layers, 1);
+  EXPECT_EQ(Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json")).job.expert_parallel, 1);
 }
 
 TEST(PlannerExperts, AreAmongTheReasons) {

@@ -291,10 +291,9 @@ TEST(FrameworkArguments, SayWhatTellsTheLibrarysModelsFromOthers) {
 }
 
 TEST(FrameworkArguments, SayWhatTorchtitansModelMustBring) {
-  const ModelLibrary library = ModelLibrary::load();
   const auto cluster = cluster_of("H100-SXM5-80GB");
   const auto script = [&](const char* name) {
-    Plan plan = simple_plan(library.find(name).model, {"a0", "a0"}, 1, 2, 4);
+    Plan plan = simple_plan(resolve_model(name), {"a0", "a0"}, 1, 2, 4);
     plan.job.framework = Framework::kTorchTitan;
     return emit(Launcher::kTorchTitan, plan, cluster, "/cluster.json");
   };
@@ -304,6 +303,20 @@ TEST(FrameworkArguments, SayWhatTorchtitansModelMustBring) {
   EXPECT_MENTIONS(script("bloom-7b1"), "must have ALiBi positions, for which there is no argument");
   EXPECT_MENTIONS(script("qwen2.5-7b"), "must have biases of queries, keys and values");
   EXPECT_SILENT_ON(script("mistral-7b"), "--model.name llama3");
+  // A model that differs from torchtitan's by any of its fields is none of them.
+  for (const auto& [changed, part] :
+       {std::pair("llama3-8b,query_key_norms=yes,rotary_share=0.5",
+                  "must have rotary positions of 0.5 of each head; norms of queries and keys, for"),
+        std::pair("llama3.1-8b,rotary_share=0.5",
+                  "must have rotary positions scaled by 8; rotary positions of 0.5 of each head, for"),
+        std::pair("gpt-j-6b", "rotary positions that turn neighbours"),
+        std::pair("llama3-8b,feed_forward=8192", "are the program's arguments: 32 layers, width 4096"),
+        std::pair("qwen3-30b-a3b,experts_per_token=4",
+                  "are the program's arguments: 48 layers, width 2048")}) {
+    EXPECT_MENTIONS(script(changed), part);
+    EXPECT_SILENT_ON(script(changed), "--model.flavor 8B");
+    EXPECT_SILENT_ON(script(changed), "--model.flavor 30B-A3B");
+  }
 }
 
 TEST(FrameworkArguments, NumbersRanksAsTheFrameworkDoesUnderEveryLauncher) {
@@ -346,6 +359,7 @@ TEST(FrameworkArguments, KnowsTorchTitansModelsByTheirShape) {
   model.hidden = 4096;
   model.heads = 32;
   model.kv_heads = 8;
+  model.feed_forward = 14336;
   const Plan plan = tensor_plan(model, Framework::kTorchTitan);
   EXPECT_MENTIONS(emit(Launcher::kTorchTitan, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json"),
                   "--model.name llama3 --model.flavor 8B");

@@ -196,18 +196,24 @@ const FrameworkTraits& traits(Framework framework) noexcept {
 }
 
 std::string_view torchtitan_model(const Model& model) noexcept {
-  // Layers, width, heads, heads of keys, experts.
-  using Shape = std::tuple<int, int, int, int, int>;
+  // Layers, width, heads, heads of keys, values per head, inner width of the MLP or of an expert, experts.
+  using Shape = std::tuple<int, int, int, int, int, int, int>;
   constexpr std::array<std::pair<Shape, std::string_view>, 5> kKnown{
-      {{{32, 4096, 32, 8, 0}, "--model.name llama3 --model.flavor 8B"},
-       {{80, 8192, 64, 8, 0}, "--model.name llama3 --model.flavor 70B"},
-       {{126, 16384, 128, 8, 0}, "--model.name llama3 --model.flavor 405B"},
-       {{48, 2048, 32, 4, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
-       {{94, 4096, 64, 4, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
-  const Shape shape{model.layers, model.hidden, model.heads, model.key_value_heads(), model.experts};
+      {{{32, 4096, 32, 8, 128, 14336, 0}, "--model.name llama3 --model.flavor 8B"},
+       {{80, 8192, 64, 8, 128, 28672, 0}, "--model.name llama3 --model.flavor 70B"},
+       {{126, 16384, 128, 8, 128, 53248, 0}, "--model.name llama3 --model.flavor 405B"},
+       {{48, 2048, 32, 4, 128, 768, 128}, "--model.name qwen3 --model.flavor 30B-A3B"},
+       {{94, 4096, 64, 4, 128, 1536, 128}, "--model.name qwen3 --model.flavor 235B-A22B"}}};
+  const bool mixture = model.experts > 0;
+  const Shape shape{model.layers, model.hidden,
+                    model.heads,  model.key_value_heads(),
+                    model.head(), mixture ? model.expert_inner() : model.inner(),
+                    model.experts};
+  const bool rotary = !model.learned_positions && !model.alibi && model.rotary_share == 1;
   // Mistral's shape is Llama 3's but for the base, Qwen3's norms tell its models from others'.
-  const bool alike = model.gated && !model.gelu_gate && !model.qkv_biases && model.router == Router{} &&
-                     (model.experts > 0 ? model.query_key_norms : model.rotary_base == 500000);
+  const bool alike = rotary && model.gated && !model.gelu_gate && !model.biases && !model.qkv_biases &&
+                     !model.latent() && model.router == Router{} && model.query_key_norms == mixture &&
+                     (mixture ? model.experts_per_token == 8 : model.rotary_base == 500000);
   for (const auto& [known, arguments] : kKnown)
     if (known == shape && alike) return arguments;
   return {};
@@ -220,7 +226,8 @@ bool cuts_into_stages(Framework framework, const Model& model) noexcept {
 Framework framework_for(const Model& model) noexcept {
   const bool gpt2 = model.learned_positions && model.biases && model.tied_embeddings && !model.gated &&
                     model.key_value_heads() == model.heads && model.inner() == 4 * model.hidden &&
-                    model.experts == 0 && !model.latent();
+                    model.attention_width() == model.hidden && !model.query_key_norms && model.experts == 0 &&
+                    !model.latent();
   return gpt2 ? Framework::kTombolo : Framework::kMegatron;
 }
 

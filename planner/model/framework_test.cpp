@@ -49,6 +49,12 @@ TEST(FrameworkFor, TheBundledTrainerTakesGptTwosShapeAlone) {
   grouped.heads = 4;
   grouped.kv_heads = 2;
   EXPECT_EQ(framework_for(grouped), Framework::kMegatron);
+  Model normed = gpt;
+  normed.query_key_norms = true;
+  EXPECT_EQ(framework_for(normed), Framework::kMegatron);
+  Model wide = gpt;
+  wide.head_width = 2 * gpt.head();
+  EXPECT_EQ(framework_for(wide), Framework::kMegatron);
 }
 
 }  // namespace

@@ -105,6 +105,10 @@ void check_router(const Model& model) {
 
 /// Refuses what is said of positions, biases, norms and gates where the rest of the model contradicts it.
 void check_details(const Model& model) {
+  if (!(model.rotary_base >= 0))
+    fail(Cause::kInvalidUsage,
+         "model: rotary_base is {}, expected a number > 0, or 0 for the framework's default",
+         model.rotary_base);
   if (!(model.rotary_share > 0 && model.rotary_share <= 1))
     fail(Cause::kInvalidUsage, "model: rotary_share is {}, expected more than 0 and at most 1",
          model.rotary_share);
@@ -359,6 +363,7 @@ void Model::check() const {
 
 Model parse_model(std::string_view text, Model model) {
   std::string_view rest = text;
+  const int experts = model.experts, experts_per_token = model.experts_per_token;
   while (!rest.empty()) {
     const auto comma = rest.find(',');
     const std::string_view item = rest.substr(0, comma);
@@ -444,6 +449,12 @@ Model parse_model(std::string_view text, Model model) {
           "rotary_pairs, alibi, gelu_gate",
           text, name);
   }
+  // Text has no field for a router's groups, so that groups of other experts could not be mended.
+  Router& router = model.router;
+  const bool counted = model.experts != experts || model.experts_per_token != experts_per_token;
+  if (counted && router.groups > 0 && router.groups_per_token > 0 &&
+      (model.experts % router.groups != 0 || model.experts_per_token % router.groups_per_token != 0))
+    router.groups = router.groups_per_token = 0;
   return model;
 }
 

@@ -156,7 +156,8 @@ struct Model {
 /// shared_feed_forward=, moe_every=, dense_first=, expert_imbalance=, kv_rank=, query_rank=, rotary_width=,
 /// value_width=, rotary_base=, rotary_share=, rotary_scaling=, and gated=, learned_positions=,
 /// tied_embeddings=, biases=, qkv_biases=, query_key_norms=, rotary_pairs=, alibi=, gelu_gate= with yes or
-/// no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws kInvalidUsage.
+/// no). Fields that are not named stay as in `model`, but a router has no groups where they do not divide the
+/// experts, or those per token, that the text says; Model::check() finds the missing. Throws kInvalidUsage.
 Model parse_model(std::string_view text, Model model = {});
 
 }  // namespace tombolo::planner

@@ -72,6 +72,16 @@ TEST(ModelLibrary, ResolvesWhatPeopleWrite) {
   EXPECT_EQ(changed.name, "llama3-8b");
   EXPECT_EQ(resolve_model("layers=8,hidden=128").hidden, 128);
   EXPECT_EQ(resolve_model("").layers, 0);
+  // A router's groups stay where they divide the experts that the text says.
+  const Router router = resolve_model("deepseek-v2").router;
+  EXPECT_EQ(router.groups_per_token, 3);
+  EXPECT_EQ(resolve_model("deepseek-v2,experts_per_token=3,layers=4").router, router);
+  for (const char* text : {"deepseek-v2,experts_per_token=4", "deepseek-v2,experts=60"}) {
+    const Model other = resolve_model(text);
+    EXPECT_NO_THROW(other.check()) << text;
+    EXPECT_EQ(other.router.groups, 0) << text;
+    EXPECT_EQ(other.router.scale, router.scale) << text;
+  }
 
   const auto path = std::filesystem::temp_directory_path() / fmt::format("tombolo-shape-{}.json", ::getpid());
   write_json_file(path.string(), to_json(changed));

@@ -243,6 +243,7 @@ TEST(Model, RefusesDetailsThatContradictTheRest) {
     }
   };
   refused("alibi=yes", "exclude each other");
+  refused("learned_positions=no,rotary_base=-5", "rotary_base is -5, expected a number > 0");
   refused("rotary_share=0.5", "this model's are learned");
   refused("learned_positions=no,alibi=yes,rotary_scaling=8", "this model's are ALiBi");
   refused("learned_positions=no,rotary_share=1.5", "rotary_share is 1.5");

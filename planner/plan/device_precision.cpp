@@ -1,5 +1,8 @@
 #include "planner/plan/device_precision.h"
 
+#include <algorithm>
+
+#include "base/error.h"
 #include "topology/files/library.h"
 
 namespace tombolo::planner {
@@ -17,11 +20,20 @@ std::optional<LackingGpu> gpu_without(const topology::ClusterFile& cluster, std:
   return std::nullopt;
 }
 
-Precision precision_on(const topology::ClusterFile& cluster, const Job& job) {
+Precision precision_on(const topology::ClusterFile& cluster, const Job& job,
+                       const std::vector<std::string>& rank_hosts) {
   const Precision wanted = job.multiplies_in();
   if (job.framework == Framework::kTombolo || wanted != Precision::kBf16) return wanted;
-  const bool lacks = gpu_without(cluster, "bf16", [](const std::string&, int) { return true; }).has_value();
-  return lacks ? Precision::kFp16 : wanted;
+  const auto lacking = gpu_without(cluster, "bf16", [&](const std::string& host, int) {
+    return rank_hosts.empty() || std::ranges::find(rank_hosts, host) != rank_hosts.end();
+  });
+  if (!lacking) return wanted;
+  if (const FrameworkTraits& can = traits(job.framework); !can.fp16)
+    fail(Cause::kUnsupported,
+         "{} has no fp16, which stands for bf16 on {} of host {}, which has no bf16; plan in fp32 (--dtype "
+         "fp32), without such hosts (--order, --ranks), or for another framework",
+         can.title, lacking->device, lacking->host);
+  return Precision::kFp16;
 }
 
 }  // namespace tombolo::planner

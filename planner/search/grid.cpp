@@ -62,7 +62,8 @@ std::uint64_t needed_on_stage(const Plan& plan, int stage, int layers) {
   return rank_memory(tried, 0, stage).total;
 }
 
-/// Moves layers, one by one, from stages that lack memory to the nearest stage that has room for one more.
+/// Moves layers, one by one, from stages that lack memory to the nearest stage that has room for one more,
+/// and takes of what comes of it the nearest split that the framework can express.
 void fit_layers(const ClusterView& view, Plan& plan) {
   const int stages = plan.pipeline_size();
   std::vector<int> layers;
@@ -71,7 +72,7 @@ void fit_layers(const ClusterView& view, Plan& plan) {
   const auto lacks = [&](int stage, int count) {
     return room[at(stage)] < kBoundless && needed_on_stage(plan, stage, count) > room[at(stage)];
   };
-  int moved = 0;
+  const std::vector<int> before = layers;
   for (int stage = 0; stage < stages; ++stage) {
     while (layers[at(stage)] > 1 && lacks(stage, layers[at(stage)])) {
       int target = -1;
@@ -84,9 +85,12 @@ void fit_layers(const ClusterView& view, Plan& plan) {
       if (target < 0) break;  // no stage has room; the caller finds what is missing
       --layers[at(stage)];
       ++layers[at(target)];
-      ++moved;
     }
   }
+  if (layers == before) return;
+  layers = nearest_split(layers, traits(plan.job.framework));
+  int moved = 0;
+  for (int stage = 0; stage < stages; ++stage) moved += std::max(0, layers[at(stage)] - before[at(stage)]);
   if (moved == 0) return;
   plan.pipelines = equal_pipelines(plan.job, stages_of(layers, plan.job));
   plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));

@@ -116,6 +116,34 @@ TEST(Grid, MovesLayersToTheNearestStageWithRoomWhereTheRuleDoes) {
   EXPECT_EQ(moved.plan.notes.back(), "2 layers moved from stages that lacked memory for them");
 }
 
+TEST(Grid, MovesNoLayersWhereTheFrameworkCouldNotExpressIt) {
+  auto cluster = gpu_cluster({{"a", 3, 1}}, 1e8);
+  Job job = plain_job(9, 4);
+  job.framework = Framework::kDeepSpeed;
+  job.pipeline = 3;
+  job.micro_batch = 1;
+  GridRule rule = kDividing;
+  rule.moves_layers = true;
+  std::uint64_t needed = 0;
+  {
+    const SearchSetting setting(cluster, job);
+    needed = enumerate(setting.context, job, rule).all.at(0).plan.prediction.memory[0].total;
+  }
+  cluster.hosts[0].devices[0].memory_bytes = static_cast<double>(needed - 1);
+  SearchSetting setting(cluster, job);
+  const Candidates found = enumerate(setting.context, job, rule);
+  ASSERT_EQ(found.all.size(), 1u) << "excluded: " << (found.excluded.empty() ? "" : found.excluded.front());
+  EXPECT_EQ(found.all[0].missing_bytes, 1u);
+  EXPECT_EQ(found.all[0].plan.stage(0).layers, 3);
+  // So it is by the next way to save memory that the layout fits.
+  setting.options.savings = {{Recompute::kNone}, {Recompute::kFull}};
+  const Candidates saved = enumerate(setting.context, job, rule);
+  ASSERT_EQ(saved.all.size(), 1u);
+  EXPECT_EQ(saved.all[0].missing_bytes, 0u);
+  EXPECT_EQ(saved.all[0].plan.job.recompute, Recompute::kFull);
+  EXPECT_EQ(saved.all[0].plan.stage(0).layers, 3);
+}
+
 TEST(Grid, HasACandidateForEachShardingWithTheLeastRecomputationThatFits) {
   auto cluster = gpu_cluster({{"a", 2, 1}}, 1e8);
   Job job = testing::free_job(8, 8);

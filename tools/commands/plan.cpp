@@ -22,7 +22,6 @@
 #include "tools/commands/plan_comparison.h"
 #include "tools/commands/plan_here.h"
 #include "tools/commands/plan_options.h"
-#include "tools/launch/launcher.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
 
@@ -127,12 +126,7 @@ int run_plan(PlanOptions options) {
   plan_options.alpha = options.alpha;
   plan_options.tolerance = options.within_percent / 100;
   plan_options.may_leave_out = options.may_leave_out;
-  if (!options.order.empty() || options.ranks > 0) {
-    int ranks = options.ranks;
-    if (ranks == 0)
-      for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
-    plan_options.rank_hosts = map_ranks(options.order, cluster.hosts, ranks);
-  }
+  plan_options.rank_hosts = rank_hosts_of(options, cluster);
   if (!options.profile.empty()) {
     refuse_speeds(options.what_if);
     job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);

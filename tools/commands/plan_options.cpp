@@ -11,6 +11,7 @@
 #include "planner/plan/device_precision.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/validators.h"
+#include "tools/launch/launcher.h"
 
 namespace tombolo::tools {
 namespace {
@@ -92,10 +93,12 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
-/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU here that has no bf16.
+/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU of the ranks' hosts that has
+/// no bf16.
 void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
   if (!options.dtype.empty()) return;
-  if (const planner::Precision precision = planner::precision_on(cluster, job);
+  if (const planner::Precision precision =
+          planner::precision_on(cluster, job, rank_hosts_of(options, cluster));
       precision != job.multiplies_in())
     job.precision = precision;
 }
@@ -107,9 +110,8 @@ void refuse_foreign_model(const planner::Job& job) {
     fail(Cause::kInvalidUsage,
          "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
          "biases, "
-         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, no "
-         "experts), and {} "
-         "is another; take --framework megatron",
+         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, which "
+         "divide the width and have no norms, no experts), and {} is another; take --framework megatron",
          job.model.name.empty() ? "this one" : job.model.name);
 }
 
@@ -328,6 +330,14 @@ void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_i
 }
 
 }  // namespace
+
+std::vector<std::string> rank_hosts_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
+  if (options.order.empty() && options.ranks == 0) return {};
+  int ranks = options.ranks;
+  if (ranks == 0)
+    for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
+  return map_ranks(options.order, cluster.hosts, ranks);
+}
 
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;

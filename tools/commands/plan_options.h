@@ -42,6 +42,9 @@ struct PlanOptions {
 
 void add_plan_options(CLI::App& app, PlanOptions& options);
 
+/// The host of each launcher rank, where --order or --ranks says; empty: one rank per device of the cluster
+/// file. Throws kInvalidUsage as map_ranks() does.
+std::vector<std::string> rank_hosts_of(const PlanOptions& options, const topology::ClusterFile& cluster);
 /// The job, for the framework that the user named or that fits the model, on the devices of the cluster file.
 /// Throws kInvalidUsage where options contradict each other, and for a model that the bundled trainer cannot
 /// train.

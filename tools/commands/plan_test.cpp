@@ -101,6 +101,23 @@ TEST_F(PlanCommand, SummarisesLargePlansAndSaysWhatTheGpusAttain) {
   EXPECT_LT(std::ranges::count(out_, '\n'), 40) << "more than a screen:\n" << out_;
 }
 
+TEST_F(PlanCommand, MultipliesInWhatTheRanksGpusHave) {
+  std::ofstream(file("fleet.json")) << R"({"tombolo_fleet": 1, "clusters": [
+    {"name": "A", "hosts": 1, "devices": {"name": "H100", "count": 2}, "nics": {"name": "Ethernet 25G"}},
+    {"name": "B", "hosts": 1, "devices": {"name": "V100", "count": 2}, "nics": {"name": "Ethernet 25G"}}],
+    "between": [{"from": "A", "to": "B", "rate_gbps": 100}]})";
+  ASSERT_EQ(run({"topo", "--fleet", file("fleet.json"), "--cluster-out", file("old.json")}), kExitOk) << err_;
+  std::vector<std::string> words = {
+      "plan",   "--cluster",  file("old.json"), "--batch", "8", "--model", "gpt3-6.7b,layers=2,context=1024",
+      "--emit", "torchtitan", "--strategy",     "holmes"};
+  EXPECT_NE(run(words), kExitOk);
+  EXPECT_MENTIONS(err_, "torchtitan has no fp16");
+  EXPECT_MENTIONS(err_, "of host B0");
+  words.insert(words.end(), {"--order", "A0,A0", "--ranks", "2"});
+  ASSERT_EQ(run(words), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "--training.mixed_precision_param bfloat16");
+}
+
 TEST_F(PlanCommand, RefusesForTheBundledTrainerWhatItCannotTrain) {
   EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--framework", "tombolo", "--model", "llama3-8b",
                  "--batch", "8"}),

@@ -76,6 +76,9 @@ Shape to_shape(const planner::Model& model) {
   if (!model.learned_positions) refuse("rotary positions");
   if (!model.tied_embeddings) refuse("an output projection of its own");
   if (!model.biases) refuse("no biases");
+  if (model.query_key_norms) refuse("norms of queries and keys");
+  if (model.head_width > 0 && model.attention_width() != model.hidden)
+    refuse(fmt::format("head_width {}", model.head_width));
   if (model.bytes_per_value != 4)
     fail(Cause::kUnsupported,
          "the model's values have {} bytes, but the bundled trainer computes in fp32; bytes=4",

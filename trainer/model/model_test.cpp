@@ -44,6 +44,8 @@ TEST(Model, OfAnotherArchitectureIsRefusedByWhatTheTrainerLacks) {
   refuses([](auto& model) { model.learned_positions = false; }, "rotary");
   refuses([](auto& model) { model.tied_embeddings = false; }, "output projection");
   refuses([](auto& model) { model.biases = false; }, "no biases");
+  refuses([](auto& model) { model.query_key_norms = true; }, "norms of queries");
+  refuses([](auto& model) { model.head_width = 7; }, "head_width 7");
   refuses([](auto& model) { model.bytes_per_value = 2; }, "fp32");
 }
 
