@@ -206,6 +206,15 @@ HostCall call_of_two(std::uint64_t seed, std::size_t call, int rank, Bytes& inpu
   }
 }
 
+/// Ends a child process, however the test ends.
+struct EndsChild {
+  pid_t child;
+  ~EndsChild() {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+};
+
 // Whichever way the call went at that moment, and whoever had chosen it.
 TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
   const std::uint64_t seed = test_seed();
@@ -217,20 +226,21 @@ TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
     ASSERT_TRUE(group);
     meeting.cards[0] = group->card();
     const pid_t child = fork();
-    if (child == 0) call_for_good(meeting, seed + round);
+    if (child == 0) call_for_good(meeting, seed + 1000 * round);
     ASSERT_GT(child, 0);
+    const EndsChild ends{child};
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     const auto in_time = [&] { return std::chrono::steady_clock::now() < end; };
     while (meeting.arrived == 0 && in_time()) sched_yield();
     group->join({meeting.cards, 2}, 0);
     while (group->look() == HostGroup::Standing::kForming && in_time()) sched_yield();
-    EXPECT_EQ(group->standing(), HostGroup::Standing::kFormed);
+    ASSERT_EQ(group->standing(), HostGroup::Standing::kFormed);
     HostCollective collective(*group);
     Bytes input(kMostOfTwo), output(kMostOfTwo);
     const std::size_t last = 20 + round;  // in or after this call the other is killed
     bool killed = false, gone = false;
     for (std::size_t call = 0; !gone && in_time(); ++call) {
-      collective.start(call_of_two(seed + round, call, 0, input, output));
+      collective.start(call_of_two(seed + 1000 * round, call, 0, input, output));
       for (std::size_t turns = 0; !collective.finished() && !gone && in_time(); ++turns) {
         if (!killed && call >= last && turns >= round % 4) killed = kill(child, SIGKILL) == 0;
         group->look_for_ended();  // before the look at what it has announced
@@ -242,8 +252,6 @@ TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
     EXPECT_TRUE(gone) << "no call was left unfinished";
     EXPECT_EQ(collective.awaited(), 1);
     EXPECT_TRUE(collective.owes(1)) << "else the call would go on for good";
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
     munmap(shared, sizeof(Meeting));
   }
 }

@@ -302,6 +302,10 @@ bool HostCollective::progress() noexcept {
       Announcement& own = group_.own().announcements[now % kSlots];
       own.call = hash_;
       if (measures()) own.next_way = static_cast<std::uint32_t>(choice_->way_or(HostWay::kFromBuffers));
+      // A call that was only started may begin much later. What a broadcast's root waits for a slot is time
+      // that the other takes to read.
+      if (round_ == 0 && measures() && call_.collective != Collective::kBroadcast)
+        since_ = Clock::steady().now();
       write_round(now);
       group_.announce(now);
       if (way_ == HostWay::kThroughSlots) take_own(round_);
@@ -314,7 +318,7 @@ bool HostCollective::progress() noexcept {
     ++round_;
     moved = true;
     if (!finished()) continue;
-    if (measures()) choice_->measured(way_, took_ + (Clock::steady().now() - since_));
+    if (measures()) choice_->measured(way_, took_ + (Clock::steady().now() - since_), call_.problem.bytes());
     if (way_ != HostWay::kFromBuffers) continue;
     if (any_failed_to_read(now)) {
       take_slots();

@@ -3,7 +3,7 @@
 //
 // It goes in rounds. In each a rank writes what it has for the others into its slot, announces the round, and
 // reads what it needs from the slots of those that have announced it too. A slot is used again some rounds
-// (kSlots) later, once every rank has announced the round after the one that it was written for, since by
+// (depth_) later, once every rank has announced the round after the one that it was written for, since by
 // then it has read that.
 //
 // Large calls whose bytes have one reader can take another way, where every rank may read the memory of the
@@ -135,8 +135,8 @@ class HostCollective {
   }
   /// Whether this rank takes the time of the call.
   bool measures() const noexcept { return choice_ != nullptr && leads(); }
-  /// The others have announced their first round: what this rank waited for them is no part of the call's
-  /// time.
+  /// The others that this rank needs have announced their first round: what it waited for them is no part of
+  /// the call's time.
   void note_all_are_here() noexcept;
 
   HostGroup& group_;

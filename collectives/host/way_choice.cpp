@@ -7,8 +7,9 @@ namespace tombolo::collectives {
 namespace {
 
 constexpr double kMostRise = 1.25;
-/// Calls between two looks at the slower way: at first few, since the first call of all also pays for pages
-/// that it is the first to touch. A look at a way that takes four times as long costs 5 % of the calls' time.
+/// Calls between two looks at the slower way: at first few, since the first calls also pay for pages of slots
+/// that they are the first to touch. A look at a way that takes four times as long costs 5 % of the calls'
+/// time.
 constexpr std::uint8_t kMostUntilLook = 64;
 
 }  // namespace
@@ -28,9 +29,9 @@ void WayChoice::choose() noexcept {
   way_ = slots != look ? HostWay::kThroughSlots : HostWay::kFromBuffers;
 }
 
-void WayChoice::measured(HostWay way, Duration took) noexcept {
+void WayChoice::measured(HostWay way, Duration took, std::size_t bytes) noexcept {
   double& before = known(way);
-  const double now = std::max(to_seconds(took), 1e-9);
+  const double now = std::max(to_seconds(took), 1e-9) / static_cast<double>(bytes);
   before = before > 0 ? std::min(now, before * kMostRise) : now;
 }
 

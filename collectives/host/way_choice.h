@@ -31,16 +31,19 @@ class WayChoice {
   /// The leader chooses: the faster way, but the other one now and then, to see whether that is still the
   /// slower one.
   void choose() noexcept;
-  /// What a call of this leader took. One that took longer than those before may have waited for something
-  /// else: it counts for a quarter more than was known. One that took less counts in full.
-  void measured(HostWay way, Duration took) noexcept;
+  /// What a call of this leader with so many bytes (1 or more) took: calls of unlike sizes are compared by
+  /// the byte. One that took longer than those before may have waited for something else: it counts for a
+  /// quarter more than was known. One that took less counts in full. The root of a broadcast does not see
+  /// when the other has read all, except by waiting for a slot or for its answer; it is its own time that
+  /// counts.
+  void measured(HostWay way, Duration took, std::size_t bytes) noexcept;
 
  private:
   double& known(HostWay way) noexcept { return known_[static_cast<std::size_t>(way)]; }
 
   std::optional<HostWay> way_;
   std::uint8_t since_look_ = 0, until_look_ = 4;  // calls
-  std::array<double, 2> known_{};                 // seconds; 0: not measured so far
+  std::array<double, 2> known_{};                 // seconds per byte; 0: not measured so far
 };
 
 /// Choices by what a call is: collective, leader, and its bytes up to the next power of two.

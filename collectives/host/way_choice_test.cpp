@@ -16,7 +16,7 @@ std::string make_calls_that_take(WayChoice& choice, int calls, microseconds slot
   for (int call = 0; call < calls; ++call) {
     const HostWay way = choice.way_or(HostWay::kFromBuffers);
     choice.choose();
-    choice.measured(way, way == HostWay::kThroughSlots ? slots : buffers);
+    choice.measured(way, way == HostWay::kThroughSlots ? slots : buffers, 1);
     ways += way == HostWay::kThroughSlots ? 's' : 'b';
   }
   return ways;
@@ -60,6 +60,21 @@ TEST(WayChoice, LeavesAWayThatHasBecomeSlowAndComesBackToItOnceThatIsOver) {
   EXPECT_LE(count_of(make_calls_that_take(choice, 60, microseconds(60), microseconds(20)), 's'), 1);
   make_calls_that_take(choice, 70, microseconds(10), microseconds(20));
   EXPECT_LE(count_of(make_calls_that_take(choice, 60, microseconds(10), microseconds(20)), 'b'), 1);
+}
+
+// Every look falls on the larger of two sizes that take turns; so many calls lie between two looks.
+TEST(WayChoice, ComparesCallsOfUnlikeSizesByTheByte) {
+  WayChoice choice;
+  int slots = 0;
+  for (int call = 0; call < 1024; ++call) {
+    const HostWay way = choice.way_or(HostWay::kFromBuffers);
+    const std::size_t bytes = call % 2 == 0 ? 600'000 : 1'000'000;
+    choice.choose();
+    const double took = static_cast<double>(bytes) * (way == HostWay::kThroughSlots ? 1.5e-10 : 1e-10);
+    choice.measured(way, from_seconds(took), bytes);
+    slots += way == HostWay::kThroughSlots ? 1 : 0;
+  }
+  EXPECT_LT(slots, 40);
 }
 
 TEST(WayChoices, KeepsApartWhatIsUnlike) {
