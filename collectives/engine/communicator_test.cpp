@@ -156,9 +156,12 @@ class Everywhere : public testing::TestWithParam<const char*> {};
 TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
   const std::uint32_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
+  std::uint32_t named = 0;
   for (const char* algorithm :
        {"auto", "ring", "two-level", "doubling", "relayed", "direct", "tree", "chain"}) {
     SCOPED_TRACE(algorithm);
+    // A sanitizer sees each algorithm's code elsewhere: here it gets one of the names.
+    if (kSanitized && algorithm != kAutomatic && named++ % 7 != seed % 7) continue;
     expect_fine(run_ranks(
         GetParam(),
         [&](Communicator& all) {

@@ -299,7 +299,7 @@ TEST(Config, IsCheckedFieldByField) {
   expect_last_error("config.deadline=0");
   EXPECT_EQ(result_of([](tomboloConfig_t& config) { config.routing = "fast"; }), tomboloInvalidUsage);
   expect_last_error("config.routing='fast'");
-  EXPECT_EQ(result_of([](tomboloConfig_t& config) { config.algorithm = "doubling"; }), tomboloInvalidUsage);
+  EXPECT_EQ(result_of([](tomboloConfig_t& config) { config.algorithm = "fastest"; }), tomboloInvalidUsage);
   expect_last_error("auto|");
 }
 
