@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "planner/choices.h"
 #include "planner/launch/launch.h"
 #include "planner/model/compute_profile.h"
@@ -68,10 +69,13 @@ class EveryPlanIsExpressible : public ::testing::TestWithParam<Framework> {};
 TEST_P(EveryPlanIsExpressible, InItsFrameworksOwnScript) {
   const Launcher own = *launcher_from_name(framework_name(GetParam()));
   int plans = 0;
+  std::uint32_t tried = 0;
+  const std::uint32_t seed = test_seed();
   for (const auto& [name, cluster] : fleets())
     for (const char* model : {"llama3-8b,context=2048", "gpt3-6.7b,layers=30", "llama2-7b,layers=23",
                               "mixtral-8x7b,layers=6,context=1024", "qwen3-30b-a3b,context=1024",
                               "deepseek-v2,layers=3,context=1024"}) {
+      if (kSanitized && tried++ % 6 != seed % 6) continue;  // all would take a sanitizer minutes
       SCOPED_TRACE(fmt::format("{} on {}", model, name));
       std::optional<Plan> plan;
       try {
@@ -92,7 +96,9 @@ TEST_P(EveryPlanIsExpressible, InItsFrameworksOwnScript) {
         EXPECT_SILENT_ON(script, "did not count on");
       }
     }
-  EXPECT_GE(plans, GetParam() == Framework::kTorchTitan ? 10 : 14);
+  if (!kSanitized) {
+    EXPECT_GE(plans, GetParam() == Framework::kTorchTitan ? 10 : 14);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Frameworks, EveryPlanIsExpressible,
