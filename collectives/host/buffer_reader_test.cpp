@@ -258,6 +258,27 @@ TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
 
 // --- ranks of one thread
 
+/// Groups of two ranks, of which `create` makes each one's.
+template <typename Create>
+std::vector<std::unique_ptr<HostGroup>> formed_pair(Create create) {
+  std::vector<std::unique_ptr<HostGroup>> groups;
+  std::vector<HostCard> cards;
+  for (int rank = 0; rank < 2; ++rank) {
+    groups.push_back(create(rank));
+    cards.push_back(groups.back()->card());
+  }
+  for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
+  return groups;
+}
+
+/// The collectives of the groups that are formed; fewer than there are groups where one is not.
+std::vector<HostCollective> collectives_of(const std::vector<std::unique_ptr<HostGroup>>& groups) {
+  std::vector<HostCollective> all;
+  for (const auto& group : groups)
+    if (group->look() == HostGroup::Standing::kFormed) all.emplace_back(*group);
+  return all;
+}
+
 /// Refuses to read other processes' memory.
 class RefusingKernel final : public transport::test::ForwardingKernel {
  public:
@@ -405,19 +426,10 @@ TEST(BufferReader, SpreadsTheSumsOfAnAllReduceThroughSlotsWhereTheyCannotBeRead)
     for (const bool in_place : {false, true}) {
       RefusingKernel kernel;
       const transport::KernelInPlace in_force(kernel);
-      std::vector<std::unique_ptr<HostGroup>> groups;
-      std::vector<HostCard> cards;
-      for (int rank = 0; rank < 2; ++rank) {
-        groups.push_back(HostGroup::create());
-        cards.push_back(groups.back()->card());
-      }
-      std::vector<HostCollective> all;
+      const auto groups = formed_pair([](int) { return HostGroup::create(); });
+      std::vector<HostCollective> all = collectives_of(groups);
+      ASSERT_EQ(all.size(), 2u);
       std::vector<Bytes> inputs(2, Bytes(kLarge)), outputs = inputs;
-      for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
-      for (const auto& group : groups) {
-        ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
-        all.emplace_back(*group);
-      }
       kernel.unreadable = &outputs[static_cast<std::size_t>(unreadable)];
       for (std::size_t call = 0; call < 2; ++call) {
         const std::size_t reads = kernel.reads;
@@ -452,19 +464,11 @@ TEST(BufferReader, ReadsNothingOfTwoRanksWhoseOutputsFillTheOnlyCache) {
   for (const compute::LastLevelCaches caches : settings) {
     RefusingKernel kernel;
     const transport::KernelInPlace in_force(kernel);
-    std::vector<std::unique_ptr<HostGroup>> groups;
-    std::vector<HostCard> cards;
-    for (const compute::LastLevelCaches own :
-         {caches, compute::LastLevelCaches{1, 1}}) {  // the first rank's count
-      groups.push_back(HostGroup::create(Reach::kBuffers, own));
-      cards.push_back(groups.back()->card());
-    }
-    std::vector<HostCollective> all;
-    for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
-    for (const auto& group : groups) {
-      ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
-      all.emplace_back(*group);
-    }
+    const auto groups = formed_pair([&](int rank) {  // the first rank's count
+      return HostGroup::create(Reach::kBuffers, rank == 0 ? caches : compute::LastLevelCaches{1, 1});
+    });
+    std::vector<HostCollective> all = collectives_of(groups);
+    ASSERT_EQ(all.size(), 2u);
     std::vector<Bytes> inputs(2, Bytes(2 * kLarge)), outputs = inputs;
     for (std::size_t rank = 0; rank < 2; ++rank) {
       for (std::size_t i = 0; i < 2 * kLarge; ++i) inputs[rank][i] = value(static_cast<int>(rank), kCall, i);
@@ -494,18 +498,9 @@ TEST(BufferReader, GoesEitherWayBetweenTwoRanksAndGivesTheSameBytes) {
   std::mt19937_64 random(test_seed());
   RefusingKernel kernel;
   const transport::KernelInPlace in_force(kernel);
-  std::vector<std::unique_ptr<HostGroup>> groups;
-  std::vector<HostCard> cards;
-  for (int rank = 0; rank < 2; ++rank) {
-    groups.push_back(HostGroup::create());
-    cards.push_back(groups.back()->card());
-  }
-  std::vector<HostCollective> all;
-  for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
-  for (const auto& group : groups) {
-    ASSERT_EQ(group->look(), HostGroup::Standing::kFormed);
-    all.emplace_back(*group);
-  }
+  const auto groups = formed_pair([](int) { return HostGroup::create(); });
+  std::vector<HostCollective> all = collectives_of(groups);
+  ASSERT_EQ(all.size(), 2u);
   const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
                          Collective::kAllReduce};
   std::array<std::array<std::array<int, 2>, 2>, 4> went{};  // by kind, root, and whether a buffer was read

@@ -143,9 +143,11 @@ class HostCollective {
   BufferReader reader_;
   HostWay way_ = HostWay::kThroughSlots;
   WayChoices choices_;
-  WayChoice* choice_ = nullptr;  // of the present call, where there is one
-  TimePoint since_;              // of a call that this rank measures
-  Duration took_{};              // what it took before
+  /// Of the present call, where there is one. It is one of choices_, so the object is moved only before its
+  /// first call.
+  WayChoice* choice_ = nullptr;
+  TimePoint since_;  // of a call that this rank measures
+  Duration took_{};  // what it took before
   bool all_are_here_ = false;
   bool only_slots_ = false;  // a buffer could not be read: all ranks know it from the same call
   HostCall call_;

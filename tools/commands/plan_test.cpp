@@ -24,6 +24,18 @@ class PlanCommand : public CommandTest {
     cluster.save(file("cluster.json"));
   }
 
+  /// Makes all devices of the cluster file GPUs of that name.
+  void have_gpus(const char* name) {
+    auto cluster = topology::ClusterFile::load(file("cluster.json"));
+    for (auto& host : cluster.hosts)
+      for (auto& one : host.devices) {
+        one.kind = topology::DeviceKind::kGpu;
+        one.name = name;
+        one.flops_per_second = 1e12;
+      }
+    cluster.save(file("cluster.json"));
+  }
+
   int run_plan(std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--model",
                                "layers=8,hidden=128,heads=4,context=128,vocabulary=256", "--batch", "32"});
@@ -413,15 +425,8 @@ TEST_F(PlanCommand, TimesARunningPlanOfAnEarlierVersionAsItsFrameworkSends) {
 }
 
 TEST_F(PlanCommand, TakesTheConstantsOfTheNamedSoftware) {
-  auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](const char* device, std::vector<std::string> more) {
-    for (auto& host : cluster.hosts)
-      for (auto& one : host.devices) {
-        one.kind = topology::DeviceKind::kGpu;
-        one.name = device;
-        one.flops_per_second = 1e12;
-      }
-    cluster.save(file("cluster.json"));
+    have_gpus(device);
     more.insert(more.begin(),
                 {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--pipeline", "2", "--model",
                  "layers=8,hidden=4096,heads=32,context=512,vocabulary=256,gated=yes"});
@@ -450,15 +455,8 @@ TEST_F(PlanCommand, TakesTheConstantsOfTheNamedSoftware) {
 }
 
 TEST_F(PlanCommand, PlansInFp8WhereTheGpusHaveIt) {
-  auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto plan = [&](const char* device, const std::string& dtype, std::vector<std::string> more) {
-    for (auto& host : cluster.hosts)
-      for (auto& one : host.devices) {
-        one.kind = topology::DeviceKind::kGpu;
-        one.name = device;
-        one.flops_per_second = 1e12;
-      }
-    cluster.save(file("cluster.json"));
+    have_gpus(device);
     more.insert(more.begin(),
                 {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--dtype", dtype, "--pipeline",
                  "1", "--model", "layers=8,hidden=4096,heads=32,context=512,vocabulary=256,gated=yes"});
