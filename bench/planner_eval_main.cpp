@@ -30,13 +30,25 @@ constexpr const char* kHelp =
 
 const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>>& sections() {
   static const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>> all{
-      {"amp", evaluate_amp},       {"flashflex", evaluate_flashflex},
-      {"holmes", evaluate_holmes}, {"pipette", evaluate_pipette},
-      {"random", evaluate_random}, {"sailor", evaluate_sailor},
-      {"scale", evaluate_scale},   {"playbook", evaluate_playbook},
-      {"vtrain", evaluate_vtrain}, {"megatron-readme", evaluate_megatron_readme},
+      {"amp", evaluate_amp},
+      {"flashflex", evaluate_flashflex},
+      {"holmes", evaluate_holmes},
+      {"pipette", evaluate_pipette},
+      {"random", evaluate_random},
+      {"sailor", evaluate_sailor},
+      {"scale", evaluate_scale},
+      {"playbook", evaluate_playbook},
+      {"vtrain", evaluate_vtrain},
+      {"megatron-a100", evaluate_megatron_a100},
+      {"megatron-readme", evaluate_megatron_readme},
   };
   return all;
+}
+
+std::vector<std::string> section_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, evaluate] : sections()) names.push_back(name);
+  return names;
 }
 
 }  // namespace
@@ -54,12 +66,8 @@ int main(int argc, char** argv) try {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
   app.add_option("--only", only,
-                 "Sections to run: amp, flashflex, holmes, megatron-readme, pipette, playbook, random, "
-                 "sailor, scale, vtrain "
-                 "(default: "
-                 "all)")
-      ->check(CLI::IsMember({"amp", "flashflex", "holmes", "megatron-readme", "pipette", "playbook", "random",
-                             "sailor", "scale", "vtrain"}));
+                 fmt::format("Sections to run: {} (default: all)", fmt::join(section_names(), ", ")))
+      ->check(CLI::IsMember(section_names()));
   app.add_option("--trials", options.trials, "Random larger clusters; a quarter as many small ones")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

@@ -76,6 +76,16 @@ TEST(GridRuns, NobodyChoosesWhatIsRefused) {
   EXPECT_TRUE(regrets(runs).empty());
 }
 
+/// Published runs that are part of the program.
+TEST(EvaluateMegatron, PredictsPublishedRunsOnUpTo3072Gpus) {
+  EvaluationReport report;
+  EvaluationOptions options;
+  options.details = true;
+  evaluate_megatron_a100(options, report);
+  EXPECT_TRUE(report.all_met()) << seen_of(report, "8 runs") << ", " << seen_of(report, "10 models");
+  EXPECT_NE(notes_of(report).find("1008B parameters, 3072 GPUs"), std::string::npos);
+}
+
 TEST(EvaluateGrids, OfWhatTheModelItselfPredictsShowNoError) {
   // The table's times are those of a first evaluation, whose own times do not matter.
   const Folder folder;

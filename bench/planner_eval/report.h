@@ -67,6 +67,7 @@ void evaluate_random(const EvaluationOptions& options, EvaluationReport& report)
 void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_megatron_a100(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_megatron_readme(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
 
