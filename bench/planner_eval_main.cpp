@@ -41,6 +41,7 @@ const std::map<std::string, std::function<void(const EvaluationOptions&, Evaluat
       {"vtrain", evaluate_vtrain},
       {"megatron-a100", evaluate_megatron_a100},
       {"megatron-readme", evaluate_megatron_readme},
+      {"nemo-h100", evaluate_nemo_h100},
   };
   return all;
 }

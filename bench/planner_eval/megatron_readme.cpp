@@ -52,12 +52,12 @@ void evaluate_megatron_readme(const EvaluationOptions&, EvaluationReport& report
                 std::abs(utilization / published - 1) <= 0.1);
   }
   report.note(
-      "Predicted, no row fitted: the record megatron of library/compute.json, which is of nanotron's runs. "
-      "The layout is "
-      "not published; taken is the fastest that `tombolo plan --framework megatron` finds. Attention counts "
-      "in full, "
-      "as there. Tensor-parallel exchanges and the gathering of parameters are overlapped, as in those "
-      "runs.");
+      "Predicted, no row fitted: the record megatron of library/compute.json, whose products and floors are "
+      "of "
+      "nanotron's runs. The layout is not published; taken is the fastest that "
+      "`tombolo plan --framework megatron` finds. Attention counts in full, as there. Tensor-parallel "
+      "exchanges "
+      "and the gathering of parameters are overlapped, as in those runs.");
 }
 
 }  // namespace tombolo::bench

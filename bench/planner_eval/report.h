@@ -69,6 +69,7 @@ void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report)
 void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_megatron_a100(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_megatron_readme(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_nemo_h100(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
 
 }  // namespace tombolo::bench
