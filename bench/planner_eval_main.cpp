@@ -42,6 +42,7 @@ const std::map<std::string, std::function<void(const EvaluationOptions&, Evaluat
       {"megatron-a100", evaluate_megatron_a100},
       {"megatron-readme", evaluate_megatron_readme},
       {"nemo-h100", evaluate_nemo_h100},
+      {"torchtitan-a100", evaluate_torchtitan_a100},
   };
   return all;
 }

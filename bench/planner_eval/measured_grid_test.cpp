@@ -86,6 +86,18 @@ TEST(EvaluateMegatron, PredictsPublishedRunsOnUpTo3072Gpus) {
   EXPECT_NE(notes_of(report).find("1008B parameters, 3072 GPUs"), std::string::npos);
 }
 
+TEST(EvaluatePublished, RunsOfNeMoAndTorchtitanAreOneANote) {
+  EvaluationOptions options;
+  options.details = true;
+  EvaluationReport nemo, titan;
+  evaluate_nemo_h100(options, nemo);
+  evaluate_torchtitan_a100(options, titan);
+  EXPECT_EQ(figure_of(nemo, "mean absolute error")["met"], true) << seen_of(nemo, "mean absolute error");
+  EXPECT_NE(seen_of(nemo, "mean absolute error").find("of 14 rows"), std::string::npos);
+  EXPECT_NE(seen_of(titan, "mean absolute error").find("of 4 rows"), std::string::npos);
+  EXPECT_NE(notes_of(titan).find("llama3-70b, 1 rows each, full recomputation"), std::string::npos);
+}
+
 TEST(EvaluateGrids, OfWhatTheModelItselfPredictsShowNoError) {
   // The table's times are those of a first evaluation, whose own times do not matter.
   const Folder folder;

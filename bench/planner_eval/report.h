@@ -70,6 +70,7 @@ void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& repor
 void evaluate_megatron_a100(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_megatron_readme(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_nemo_h100(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_torchtitan_a100(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
 
 }  // namespace tombolo::bench
