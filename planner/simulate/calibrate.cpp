@@ -26,6 +26,14 @@ void check_run(const Plan& plan, const MeasuredRun& run) {
     fail(Cause::kInvalidUsage,
          "measured run: its steps have {} rows, but the plan's have {}; it is of another job",
          run.global_batch, plan.job.global_batch);
+  if (run.context > 0 && run.context != plan.job.model.context)
+    fail(Cause::kInvalidUsage,
+         "measured run: its rows have {} tokens, but the plan's have {}; it is of another job", run.context,
+         plan.job.model.context);
+  if (run.devices > 0 && at(run.devices) != plan.ranks.size())
+    fail(Cause::kInvalidUsage,
+         "measured run: {} devices trained, but the plan has {} ranks; it was measured with another",
+         run.devices, plan.ranks.size());
   if (run.ranks.empty()) return;
   if (plan.ranks.size() != run.ranks.size())
     fail(Cause::kInvalidUsage, "measured run: {} ranks, but the plan has {}; it was measured with another",

@@ -14,6 +14,7 @@
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
 #include "planner/simulate/calibrate.h"
+#include "planner/simulate/training_log.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
 #include "tools/cli/command.h"
@@ -105,8 +106,10 @@ planner::Plan plan_of(const PlanOptions& options, const topology::ClusterFile& c
 /// devices.
 void calibrate_by(const std::string& measured, const planner::Plan& running, topology::ClusterFile& cluster,
                   planner::Job& job) {
+  const planner::MeasuredRun run = planner::load_run(measured, running);
+  for (const std::string& note : run.notes) std::cerr << "tombolo plan: " << measured << ": " << note << '\n';
   try {
-    planner::Calibration found = planner::calibrate(running, cluster, planner::MeasuredRun::load(measured));
+    planner::Calibration found = planner::calibrate(running, cluster, run);
     if (found.profile)
       job.profile = found.profile;
     else

@@ -295,10 +295,10 @@ CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
       app.add_option("--running", options.running,
                      "Plan file that runs now: keep it, or say what moves to the new one and after how many "
                      "steps that pays");
-  app.add_option("--measured", options.measured,
-                 "With --running: what `tombolo train --measured` wrote of it, or Megatron-LM's log; speeds "
-                 "are corrected by "
-                 "that first")
+  app.add_option(
+         "--measured", options.measured,
+         "With --running: what `tombolo train --measured` wrote of it, or its log by Megatron-LM, NeMo, "
+         "torchtitan or DeepSpeed; speeds are corrected by that first")
       ->type_name("FILE")
       ->needs(running);
   app.add_option("--steps-left", options.steps_left, "With --running: steps that the new plan has to pay in")
