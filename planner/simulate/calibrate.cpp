@@ -77,7 +77,9 @@ class Calibrator {
     for (const RankPlacement& place : plan.ranks) {
       const int host = host_at(cluster, place.host);
       const auto& devices = cluster.hosts[at(host)].devices;
-      TOMBOLO_CHECK(at(place.device) < devices.size(), "device={} of {}", place.device, devices.size());
+      if (at(place.device) >= devices.size())
+        fail(Cause::kInvalidUsage, "the plan uses device {} of host {}, which has {} in {}", place.device,
+             place.host, devices.size(), cluster.source);
       const std::string& name = devices[at(place.device)].name;
       keys_.push_back(original_ ? DeviceKey{-1, 0, name} : DeviceKey{host, place.device, name});
       factors_.try_emplace(keys_.back());
