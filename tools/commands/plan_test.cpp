@@ -521,6 +521,29 @@ TEST_F(PlanCommand, CorrectsSpeedsByWhatTheRunningPlanTook) {
   EXPECT_MENTIONS(err_, "none.json");
 }
 
+TEST_F(PlanCommand, TakesTheJobOverFromARunningPlan) {
+  ASSERT_EQ(
+      run_plan({"--framework", "megatron", "--pipeline", "2", "--dtype", "bf16", "-o", file("plan.json")}),
+      kExitOk)
+      << err_;
+  const std::vector<std::string> bare{"plan", "--cluster", file("cluster.json"), "--running",
+                                      file("plan.json")};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), bare.begin(), bare.end());
+    return more;
+  };
+  ASSERT_EQ(run(with({"--json"})), kExitOk) << err_;
+  const Json running = planner::Plan::load(file("plan.json")).to_json(), next = Json::parse(out_).at("plan");
+  EXPECT_EQ(next.at("model"), running.at("model"));
+  for (const char* field : {"framework", "global_batch"})
+    EXPECT_EQ(next.at("job").at(field), running.at("job").at(field)) << field;
+  refuses(with({"--batch", "7"}), {"plan.json is of another job", "batch 7 in place of"});
+  refuses(with({"--framework", "nemo"}), {"framework nemo in place of megatron"});
+  refuses(with({"--layers", "2", "--width", "8", "--heads", "2", "--context", "8"}),
+          {"layers 2 in place of"});
+  refuses({"plan", "--cluster", file("cluster.json"), "--layers", "2"}, {"--batch is required"});
+}
+
 TEST_F(PlanCommand, CorrectsSpeedsByTheLogOfEachFramework) {
   const auto correct = [&](const std::string& framework, const auto& line_of) {
     ASSERT_EQ(run_plan({"--framework", framework, "--pipeline", "2", "-o", file("plan.json")}), kExitOk)
