@@ -17,12 +17,16 @@
 namespace tombolo::planner {
 namespace {
 
+// Without it nothing says how long a step takes, by which plans are made anew (simulate/deepspeed_log.cpp).
+constexpr int kStepsPerPrint = 10;
+
 Json configuration(const Plan& plan, const EmittedPrecision& emitted) {
   const Job& job = plan.job;
   Json config;
   config["train_batch_size"] = job.global_batch;
   config["train_micro_batch_size_per_gpu"] = job.micro_batch;
   config["gradient_accumulation_steps"] = plan.micro_batches();
+  config["steps_per_print"] = kStepsPerPrint;
   if (emitted.precision == Precision::kBf16) config["bf16"]["enabled"] = true;
   if (emitted.precision == Precision::kFp16) config["fp16"]["enabled"] = true;
   if (job.model.bytes_per_value == 2)

@@ -23,6 +23,7 @@ TEST_F(EmitDeepSpeed, DeepSpeedGetsHostsDevicesAndItsConfiguration) {
       "--include a0:0,1@b0:0,1 --master_addr a0 --master_port 29500 train.py --deepspeed --deepspeed_config");
   EXPECT_MENTIONS(out, "a0 slots=2\nb0 slots=2\n");
   EXPECT_MENTIONS(out, "\"train_batch_size\": ");
+  EXPECT_MENTIONS(out, "\"steps_per_print\": 10");
   EXPECT_MENTIONS(out, "\"stage\": 1");
   EXPECT_MENTIONS(out, "NCCL_NET=Tombolo");
   EXPECT_MENTIONS(out, "NCCL_NET_PLUGIN_REF_COUNT=1");

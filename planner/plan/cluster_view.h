@@ -62,6 +62,8 @@ class ClusterView {
 
   const topology::ClusterFile& cluster() const noexcept { return cluster_; }
   const topology::Host& host(int index) const { return cluster_.hosts[static_cast<std::size_t>(index)]; }
+  /// A device of a host. Throws kInvalidUsage where the host has no such device.
+  const topology::Device& device(int host, int device) const;
   /// The index of a host. Throws kInvalidUsage listing the hosts that there are.
   int host_index(std::string_view name) const;
   /// The path that routing takes. Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs
@@ -125,7 +127,6 @@ class ClusterView {
   std::set<std::pair<int, int>> ends_of(const std::vector<topology::NicName>& names) const;
   bool reachable(const topology::Nic& from, const topology::Nic& to) const;
   void find_shared_kind(const std::vector<int>& hosts);
-  const topology::Device& device(int host, int device) const;
 
   const topology::ClusterFile& cluster_;
   Routing routing_;

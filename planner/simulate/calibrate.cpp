@@ -26,6 +26,14 @@ void check_run(const Plan& plan, const MeasuredRun& run) {
     fail(Cause::kInvalidUsage,
          "measured run: its steps have {} rows, but the plan's have {}; it is of another job",
          run.global_batch, plan.job.global_batch);
+  if (run.context > 0 && run.context != plan.job.model.context)
+    fail(Cause::kInvalidUsage,
+         "measured run: its rows have {} tokens, but the plan's have {}; it is of another job", run.context,
+         plan.job.model.context);
+  if (run.devices > 0 && at(run.devices) != plan.ranks.size())
+    fail(Cause::kInvalidUsage,
+         "measured run: {} devices trained, but the plan has {} ranks; it was measured with another",
+         run.devices, plan.ranks.size());
   if (run.ranks.empty()) return;
   if (plan.ranks.size() != run.ranks.size())
     fail(Cause::kInvalidUsage, "measured run: {} ranks, but the plan has {}; it was measured with another",
@@ -69,7 +77,9 @@ class Calibrator {
     for (const RankPlacement& place : plan.ranks) {
       const int host = host_at(cluster, place.host);
       const auto& devices = cluster.hosts[at(host)].devices;
-      TOMBOLO_CHECK(at(place.device) < devices.size(), "device={} of {}", place.device, devices.size());
+      if (at(place.device) >= devices.size())
+        fail(Cause::kInvalidUsage, "the plan uses device {} of host {}, which has {} in {}", place.device,
+             place.host, devices.size(), cluster.source);
       const std::string& name = devices[at(place.device)].name;
       keys_.push_back(original_ ? DeviceKey{-1, 0, name} : DeviceKey{host, place.device, name});
       factors_.try_emplace(keys_.back());

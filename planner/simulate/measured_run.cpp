@@ -1,7 +1,6 @@
 #include "planner/simulate/measured_run.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -9,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "planner/simulate/megatron_log.h"
 
 namespace tombolo::planner {
 
@@ -69,14 +67,7 @@ double MeasuredRun::median_step() const {
 }
 
 MeasuredRun MeasuredRun::load(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail(Cause::kInvalidUsage, "{}: cannot open", path);
-  char first = 0;
-  file >> first;  // skips space
-  if (first == '{') return parse(JsonDocument::load(path));
-  file.clear();
-  file.seekg(0);
-  return read_megatron_log(file, path);
+  return parse(JsonDocument::load(path));
 }
 
 MeasuredRun MeasuredRun::parse(const JsonDocument& document) {

@@ -1,5 +1,6 @@
-// The measurements of a short run of the real job: the trainer writes them, or Megatron-LM its log;
-// calibration and the report read them. The trainer's JSON is documented in docs/planning.md.
+// The measurements of a short run of the real job: the trainer writes them, or a framework its log
+// (training_log.h); calibration and the report read them. The trainer's JSON is documented in
+// docs/planning.md.
 #pragma once
 
 #include <optional>
@@ -41,10 +42,12 @@ struct MeasuredRun {
 
   std::vector<double> step_seconds;  ///< of every step, in order
   int warm_up = 0;                   ///< the number of first steps that do not count
-  std::vector<Rank> ranks;           ///< by rank; empty where only the steps are known (a log of Megatron-LM)
+  std::vector<Rank> ranks;           ///< by rank; empty where only the steps are known (a framework's log)
   std::vector<LinkBytes> links;      ///< per step, as the ranks counted what they sent
   int global_batch = 0;              ///< rows per step; 0: not told
+  int context = 0, devices = 0;      ///< tokens of a row, and devices that train; 0: not told
   double flops_per_second = 0;       ///< of the model, per GPU, as the framework counted; 0: not told
+  std::vector<std::string> notes;    ///< of what was left out in reading it: whole sentences
 
   /// How many steps of a run of `steps` are left out of the medians: a fifth, and at least one if there are
   /// several.
@@ -52,8 +55,7 @@ struct MeasuredRun {
   /// Median over the steps after the warm-up.
   double median_step() const;
 
-  /// Reads what `tombolo train --measured` wrote (JSON), or a log of Megatron-LM (megatron_log.h). Throws
-  /// kInvalidUsage naming file, line and field.
+  /// Reads what `tombolo train --measured` wrote (JSON). Throws kInvalidUsage naming file, line and field.
   static MeasuredRun load(const std::string& path);
   static MeasuredRun parse(const JsonDocument& document);
   Json to_json() const;

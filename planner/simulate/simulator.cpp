@@ -71,7 +71,10 @@ std::vector<std::string> hosts_of(const Plan& plan) {
 
 Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
                     const SimulationOptions& options) {
-  return simulate(plan, ClusterView(cluster, plan.routing, hosts_of(plan)), options);
+  const ClusterView view(cluster, plan.routing, hosts_of(plan));
+  // A plan may have been made for another cluster file; what searches make needs no look.
+  for (const RankPlacement& place : plan.ranks) (void)view.device(view.host_index(place.host), place.device);
+  return simulate(plan, view, options);
 }
 
 Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options) {

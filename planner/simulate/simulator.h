@@ -61,8 +61,8 @@ struct Simulation {
   std::vector<SharedBytes> shared;  ///< those that carry anything, in the cluster file's order
 };
 
-/// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two
-/// ranks that must communicate), naming it.
+/// Throws kInvalidUsage where the cluster file lacks what is needed (a host or device of the plan, a device's
+/// speed, a link between two ranks that must communicate), naming it.
 Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
                     const SimulationOptions& options = {});
 

@@ -330,6 +330,18 @@ TEST(Simulator, EveryTensorRankGetsItsOwnCopyUnlessTheSequenceIsDivided) {
   EXPECT_DOUBLE_EQ(bytes_between(simulate(plan, cluster), "a0", "a1"), 2 * boundary + embedding);
 }
 
+TEST(Simulator, NamesADeviceThatTheClusterLacks) {
+  const Plan plan = profiled(simple_plan(without_head(4), {"a0", "a0", "a0", "a0"}, 2, 2, 1), 0);
+  (void)simulate(plan, make_cluster({{"a", 1, 4}}, 1e9));
+  try {
+    (void)simulate(plan, make_cluster({{"a", 1, 2}}, 1e9));
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    EXPECT_STREQ(error.what(), "host a0 has 2 devices, so there is no device 2; they count from 0");
+  }
+}
+
 TEST(Simulator, GpusOfAHostHaveLinksOfTheirOwn) {
   auto cluster = make_cluster({{"a", 1, 4}}, 1e9);
   for (auto& device : cluster.hosts[0].devices) device.flops_per_second = 1e18;

@@ -314,6 +314,23 @@ void put_planner_input() {
       " iteration 20/100 | elapsed time per iteration (ms): 812.3 | throughput per GPU (TFLOP/s/GPU): 151.2 "
       "| "
       "global batch size: 128 | lm loss: 7.1E+00 |\n");
+  one("nemo_log", 6,
+      "Training epoch 0, iteration 9/99 | lr: 0.0001 | global_batch_size: 128 | global_step: 9 | "
+      "train_step_timing in s: 4.52 | TFLOPS_per_GPU: 401.2\n"
+      "Epoch 0:  10%|# | 10/100 [00:45<06:45, global_step=9.000, train_step_timing in s=4.520]\r");
+  one("torchtitan_log", 6,
+      "[titan] Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=2, cp=1, tp=1, ep=1, "
+      "etp=1\n"
+      "[titan] Trainer is initialized with local batch size 4, global batch size 8, gradient accumulation "
+      "steps 1, "
+      "sequence length 16, total steps 10 (warmup 2)\n[titan] Training starts at step 1\n"
+      "[titan] \033[31mstep:  1  \033[32mloss: 12.2  \033[34mtps: 1,234  \033[36mtflops: 3.10  mfu: "
+      "1.0%\033[39m\n"
+      "[titan] Saving the checkpoint\n");
+  one("deepspeed_log", 6,
+      "steps: 10 loss: 9.1234 iter time (s): 0.512 samples/sec: 15.625\n"
+      "epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=15.2, CurrSamplesPerSec=15.6, "
+      "MemAllocated=1.0GB\n[deepspeed] OVERFLOW! Rank 0 Skipping step.\n");
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ struct ModelOptions {
   int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 0;
 
   void add_to(CLI::App& app);
+  /// Whether the user gave any of them.
+  bool given() const noexcept {
+    return !model.empty() || layers > 0 || width > 0 || heads > 0 || context > 0 || vocabulary > 0;
+  }
   /// Throws kInvalidUsage naming what is missing or impossible.
   planner::Model resolve() const;
 };

@@ -14,6 +14,7 @@
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
 #include "planner/simulate/calibrate.h"
+#include "planner/simulate/training_log.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
 #include "tools/cli/command.h"
@@ -22,6 +23,7 @@
 #include "tools/commands/plan_comparison.h"
 #include "tools/commands/plan_here.h"
 #include "tools/commands/plan_options.h"
+#include "tools/commands/plan_running.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
 
@@ -59,8 +61,8 @@ constexpr const char* kExamples =
     "    --what-if 'lose b1' --what-if 'link A B 10Gbit 2ms; speed b0 0.5'\n"
     "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
     "    --profile layers.json                     by measured times (tombolo profile)\n"
-    "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
-    "    --model layers=8,hidden=128,heads=4,context=128 --batch 32";
+    "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json\n"
+    "  srun tombolo plan --here --running plan.json --measured train.log -o next.json";
 
 /// The strategies as `--help` lists them.
 std::string strategies_help() {
@@ -105,8 +107,10 @@ planner::Plan plan_of(const PlanOptions& options, const topology::ClusterFile& c
 /// devices.
 void calibrate_by(const std::string& measured, const planner::Plan& running, topology::ClusterFile& cluster,
                   planner::Job& job) {
+  const planner::MeasuredRun run = planner::load_run(measured, running);
+  for (const std::string& note : run.notes) std::cerr << "tombolo plan: " << measured << ": " << note << '\n';
   try {
-    planner::Calibration found = planner::calibrate(running, cluster, planner::MeasuredRun::load(measured));
+    planner::Calibration found = planner::calibrate(running, cluster, run);
     if (found.profile)
       job.profile = found.profile;
     else
@@ -117,7 +121,14 @@ void calibrate_by(const std::string& measured, const planner::Plan& running, top
 }
 
 int run_plan(PlanOptions options) {
+  if (options.running.empty() && options.job.global_batch == 0)
+    fail(Cause::kInvalidUsage, "--batch is required, but for --running, which has that plan's");
   if (options.here && !measure_here(options)) return kExitOk;
+  std::optional<planner::Plan> running;
+  if (!options.running.empty()) {
+    running = load_running(options.running);
+    take_over_job(*running, options);
+  }
   auto cluster = load_cluster(options.cluster);
   planner::Job job = job_of(options, cluster);
   planner::PlanOptions plan_options;
@@ -136,24 +147,19 @@ int run_plan(PlanOptions options) {
   planner::Plan plan;
   std::string changes;
   Json changes_json;
-  if (options.running.empty()) {
+  if (!running) {
     plan = plan_of(options, cluster, job, plan_options);
     note_framework(options, cluster, plan);
     add_reasons(plan, cluster);
   } else {
-    planner::Plan running = planner::Plan::load(options.running);
-    running.job.profile = job.profile;
-    running.job.compute = job.compute;
-    running.job.software = job.software;
-    // Files of earlier versions do not say what stages do while they send: that follows from the framework.
-    if (running.job.schedule == planner::Schedule::kOneForwardOneBackward &&
-        running.job.sends == planner::StageSends::kBeside)
-      running.job.sends = planner::traits(running.job.framework).sends;
+    running->job.profile = job.profile;
+    running->job.compute = job.compute;
+    running->job.software = job.software;
     if (!options.measured.empty()) {
-      calibrate_by(options.measured, running, cluster, job);
-      running.job.profile = job.profile;
+      calibrate_by(options.measured, *running, cluster, job);
+      running->job.profile = job.profile;
     }
-    planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
+    planner::Replan next = planner::replan(cluster, *running, job, plan_options, options.steps_left);
     if (!next.keep) {  // a kept plan has its notes
       note_framework(options, cluster, next.plan);
       add_reasons(next.plan, cluster);

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "planner/simulate/training_log.h"
 #include "tools/cli/command.h"
 #include "tools/cli/progress_bar.h"
+#include "tools/commands/plan_running.h"
 #include "tools/launch/probe_ranks.h"
 #include "tools/launch/profile_ranks.h"
 
@@ -27,6 +29,28 @@ ProfileRequest request_of(const planner::Job& job) {
   return request;
 }
 
+/// What rank 0 tells the others of the running plan: its text, or after this the problem with its file.
+constexpr char kProblemMark = '!';
+
+std::string running_text(const PlanOptions& options) {
+  try {
+    const planner::Plan running = load_running(options.running);
+    if (!options.measured.empty()) (void)planner::load_run(options.measured, running);
+    return running.to_json().dump();
+  } catch (const Error& error) {
+    return kProblemMark + std::string(error.what());
+  }
+}
+
+/// The files need to be on the host of rank 0 alone.
+void take_over_from_rank_0(const collectives::Options& engine, probe::RendezvousGroup& group,
+                           PlanOptions& options) {
+  const std::string mine = engine.identity.rank == 0 ? running_text(options) : std::string();
+  const std::string text = group.gather("the running plan", mine, engine.deadline).front();
+  if (text.starts_with(kProblemMark)) fail(Cause::kInvalidUsage, "{}", text.substr(1));
+  take_over_job(parse_running(text, options.running), options);
+}
+
 }  // namespace
 
 bool measure_here(PlanOptions& options) {
@@ -37,6 +61,7 @@ bool measure_here(PlanOptions& options) {
   };
   const collectives::Options engine = options_of_job();
   probe::RendezvousGroup group(engine);
+  if (!options.running.empty()) take_over_from_rank_0(engine, group, options);
   const ProbedJob probed =
       probe_job({.seconds = 0, .compute = true, .progress = progress("probing")}, engine, group);
   const bool first = probed.rank == 0;

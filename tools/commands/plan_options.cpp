@@ -158,8 +158,8 @@ void add_job_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--profile", options.profile,
                  "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
       ->type_name("FILE");
-  app.add_option("--batch", options.job.global_batch, "Rows per step, over all replicas")
-      ->required()
+  app.add_option("--batch", options.job.global_batch,
+                 "Rows per step, over all replicas; with --running default: that plan's")
       ->check(above_zero);
   add_count(app, "--micro-batch", options.job.micro_batch, "Rows per micro-batch; default: chosen");
   add_count(app, "--pipeline", options.job.pipeline, "Pipeline stages; default: chosen");
@@ -294,11 +294,11 @@ CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
   auto* running =
       app.add_option("--running", options.running,
                      "Plan file that runs now: keep it, or say what moves to the new one and after how many "
-                     "steps that pays");
-  app.add_option("--measured", options.measured,
-                 "With --running: what `tombolo train --measured` wrote of it, or Megatron-LM's log; speeds "
-                 "are corrected by "
-                 "that first")
+                     "steps that pays. Model, batch and framework are that plan's");
+  app.add_option(
+         "--measured", options.measured,
+         "With --running: what `tombolo train --measured` wrote of it, or its log by Megatron-LM, NeMo, "
+         "torchtitan or DeepSpeed; speeds are corrected by that first")
       ->type_name("FILE")
       ->needs(running);
   app.add_option("--steps-left", options.steps_left, "With --running: steps that the new plan has to pay in")
@@ -341,7 +341,8 @@ std::vector<std::string> rank_hosts_of(const PlanOptions& options, const topolog
 
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
-  job.model = options.model.resolve();
+  const bool as_running = options.running_job && !options.model.given();
+  job.model = as_running ? options.running_job->model : options.model.resolve();
   job.framework = framework_of(options, job.model, cluster).framework;
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
@@ -355,6 +356,8 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   job.fused_attention = !options.unfused_attention;
   set_device(options, cluster, job);
   set_precision(options, cluster, job);
+  if (as_running && options.dtype.empty() && options.running_job->precision)
+    job.precision = options.running_job->precision;
   refuse_foreign_model(job);
   job.software = options.software;
   job.compute = planner::library_profiles(planner::framework_name(job.framework), job.software);

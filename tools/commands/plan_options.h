@@ -36,6 +36,8 @@ struct PlanOptions {
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running, measured;
+  std::optional<planner::Job>
+      running_job;  // of --running, whose model and precision count unless others are given
   double steps_left = 1000;
   bool json = false, may_leave_out = false, here = false, unfused_attention = false;
 };

@@ -521,6 +521,77 @@ TEST_F(PlanCommand, CorrectsSpeedsByWhatTheRunningPlanTook) {
   EXPECT_MENTIONS(err_, "none.json");
 }
 
+TEST_F(PlanCommand, TakesTheJobOverFromARunningPlan) {
+  ASSERT_EQ(
+      run_plan({"--framework", "megatron", "--pipeline", "2", "--dtype", "bf16", "-o", file("plan.json")}),
+      kExitOk)
+      << err_;
+  const std::vector<std::string> bare{"plan", "--cluster", file("cluster.json"), "--running",
+                                      file("plan.json")};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), bare.begin(), bare.end());
+    return more;
+  };
+  ASSERT_EQ(run(with({"--json"})), kExitOk) << err_;
+  const Json running = planner::Plan::load(file("plan.json")).to_json(), next = Json::parse(out_).at("plan");
+  EXPECT_EQ(next.at("model"), running.at("model"));
+  for (const char* field : {"framework", "global_batch"})
+    EXPECT_EQ(next.at("job").at(field), running.at("job").at(field)) << field;
+  refuses(with({"--batch", "7"}), {"plan.json is of another job", "batch 7 in place of"});
+  refuses(with({"--framework", "nemo"}), {"framework nemo in place of megatron"});
+  refuses(with({"--layers", "2", "--width", "8", "--heads", "2", "--context", "8"}),
+          {"layers 2 in place of"});
+  refuses({"plan", "--cluster", file("cluster.json"), "--layers", "2"}, {"--batch is required"});
+}
+
+TEST_F(PlanCommand, CorrectsSpeedsByTheLogOfEachFramework) {
+  const auto correct = [&](const std::string& framework, const auto& line_of) {
+    ASSERT_EQ(run_plan({"--framework", framework, "--pipeline", "2", "-o", file("plan.json")}), kExitOk)
+        << err_;
+    const planner::Plan plan = planner::Plan::load(file("plan.json"));
+    const double tokens = static_cast<double>(plan.job.global_batch) * plan.job.model.context;
+    const double seconds = 2 * plan.prediction.step_seconds;
+    std::string log;
+    for (int step = 1; step <= 10; ++step) {
+      const double taken = step == 1 ? 30 * seconds : seconds;
+      log += line_of(step, taken, tokens / taken / static_cast<double>(plan.ranks.size())) + "\n";
+    }
+    std::ofstream(file("train.log")) << log;
+    ASSERT_EQ(run_plan({"--framework", framework, "--pipeline", "2", "--running", file("plan.json"),
+                        "--measured", file("train.log"), "--json"}),
+              kExitOk)
+        << err_;
+    const Json next = Json::parse(out_);
+    EXPECT_NEAR(next.at("running_step_seconds").get<double>() / seconds, 1, 0.15) << framework;
+    EXPECT_TRUE(err_.find("is it a log of this plan") == std::string::npos) << err_;
+  };
+  correct("megatron", [](int step, double seconds, double) {
+    return fmt::format(" iteration {}/ 10 | elapsed time per iteration (ms): {} |", step, 1e3 * seconds);
+  });
+  correct("nemo", [](int step, double seconds, double) {
+    return fmt::format("Training epoch 0, iteration {}/9 | train_step_timing in s: {} |", step, seconds);
+  });
+  correct("torchtitan", [](int step, double, double tokens_per_second) {
+    return fmt::format("[titan] step: {:2}  loss:  9.1  tps: {}  mfu: 3.1%", step, tokens_per_second);
+  });
+  correct("deepspeed", [](int step, double seconds, double) {
+    return fmt::format("steps: {} loss: 9.1 iter time (s): {} samples/sec: 0.0", step, seconds);
+  });
+}
+
+TEST_F(PlanCommand, SaysWhatItLeftOutOfALog) {
+  ASSERT_EQ(run_plan({"--framework", "megatron", "--pipeline", "2", "-o", file("plan.json")}), kExitOk)
+      << err_;
+  std::ofstream(file("train.log")) << "step: 1 loss: 9 tps: 700 tflops: 1\n";
+  const std::vector<std::string> again{"--framework", "megatron",        "--pipeline", "2",
+                                       "--running",   file("plan.json"), "--measured", file("train.log")};
+  EXPECT_EQ(run_plan(again), kExitOk) << err_;
+  EXPECT_MENTIONS(err_, "are those of torchtitan, and the plan is for Megatron-LM");
+  std::ofstream(file("train.log")) << "hello\n";
+  EXPECT_EQ(run_plan(again), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "of 1 line none has \"elapsed time per iteration (ms):\"");
+}
+
 TEST_F(PlanCommand, MeasuresAJobOfSeveralRanksOnly) {
   EXPECT_EQ(run_plan({"--here"}), kExitBadUsage);
   EXPECT_MENTIONS(err_, "start it under torchrun, srun, mpirun or tombolo run");

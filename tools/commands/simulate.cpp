@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "planner/simulate/calibrate.h"
 #include "planner/simulate/simulator.h"
+#include "planner/simulate/training_log.h"
 #include "tools/cli/cluster_option.h"
 #include "tools/cli/command.h"
 #include "tools/cli/profile_option.h"
@@ -23,7 +24,7 @@ constexpr const char* kSimulateHelp =
     "train\n"
     "--measured): the step, what each stage computes, bytes per link, and by how much each device was off; "
     "or\n"
-    "beside the steps in a log of Megatron-LM.\n"
+    "beside the steps in a log of Megatron-LM, NeMo, torchtitan or DeepSpeed.\n"
     "--calibrate writes what the next prediction should go by: the profile of --profile with corrected "
     "times, "
     "or\n"
@@ -68,7 +69,7 @@ Json to_json(const planner::Plan& plan, const planner::Simulation& simulation) {
 /// Compares the prediction with a measured run, and writes the files that were asked for.
 int run_measured(const SimulateOptions& options, const planner::Plan& plan,
                  const topology::ClusterFile& cluster) {
-  const auto run = planner::MeasuredRun::load(options.measured);
+  const auto run = planner::load_run(options.measured, plan);
   planner::Calibration calibration;
   try {
     calibration = planner::calibrate(plan, cluster, run);
@@ -127,9 +128,8 @@ void add_simulate(CommandLine& tombolo) {
                  "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
       ->type_name("FILE");
   auto* measured = app.add_option("--measured", options->measured,
-                                  "What `tombolo train --measured` wrote of a run of this plan, or "
-                                  "Megatron-LM's log of it: compare "
-                                  "with it")
+                                  "What `tombolo train --measured` wrote of a run of this plan, or the log "
+                                  "of it by Megatron-LM, NeMo, torchtitan or DeepSpeed: compare with it")
                        ->type_name("FILE");
   app.add_option("--report", options->report, "With --measured: write a page (HTML) here")
       ->type_name("FILE")

@@ -221,7 +221,9 @@ std::string draw_ranks(const Plan& plan, const MeasuredRun& run, const Calibrati
 }  // namespace
 
 std::string describe_calibration(const Plan& plan, const MeasuredRun& run, const Calibration& calibration) {
-  std::string text = "Measured: " + steps_text(run) + "\n\n";
+  std::string text = "Measured: " + steps_text(run) + '\n';
+  for (const std::string& note : run.notes) text += "  - " + note + '\n';
+  text += '\n';
   Table table(kComparedHead);
   for (auto& row : comparison_rows(comparisons(plan, run, calibration))) table.add(std::move(row));
   text += table.text(terminal_width());
@@ -243,6 +245,7 @@ Json calibration_json(const Plan& plan, const MeasuredRun& run, const Calibratio
             {"compared", Json::array()},
             {"links", Json::array()},
             {"corrections", Json::array()}};
+  if (!run.notes.empty()) json["notes"] = run.notes;
   for (const Compared& line : comparisons(plan, run, calibration))
     json["compared"].push_back({{"what", line.what},
                                 {"predicted_seconds", line.predicted},
@@ -282,11 +285,13 @@ std::string calibration_page(const Plan& plan, const topology::ClusterFile& clus
           html_tile(format_seconds(calibration.calibrated.step_seconds),
                     "calibrated: " + error_text(calibration.calibrated.step_seconds, measured)) +
           "</div>\n";
+  std::string notes;
+  for (const std::string& note : run.notes) notes += html_note(escape(note));
   if (run.ranks.empty()) {
     body += html_section(
         "Step", html_note("Only the steps of the run are known.") +
                     html_table(kComparedHead, comparison_rows(comparisons(plan, run, calibration)), 1) +
-                    html_note(escape(speed_text(plan, run, calibration))));
+                    html_note(escape(speed_text(plan, run, calibration))) + notes);
   } else {
     body += html_section(
         "Step and stages",

@@ -1,5 +1,5 @@
 // What people write for the planner beside cluster, plan and profile; the first byte of an input selects one:
-// the library's files, a model's sizes, changes of a cluster, and a log of Megatron-LM.
+// the library's files, a model's sizes, changes of a cluster, and a framework's log.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -7,7 +7,7 @@
 #include "planner/explain/what_if.h"
 #include "planner/model/compute_profile.h"
 #include "planner/model/model_library.h"
-#include "planner/simulate/megatron_log.h"
+#include "planner/simulate/training_log.h"
 #include "tests/fuzz/fuzz.h"
 #include "topology/files/library.h"
 
@@ -45,8 +45,14 @@ void read(unsigned which, std::string_view text) {
       break;
     default: {
       std::istringstream log{std::string(text)};
-      const planner::MeasuredRun run = planner::read_megatron_log(log, "input");
-      FUZZ_CHECK(!run.step_seconds.empty() && run.ranks.empty() && run.median_step() > 0);
+      planner::Plan plan;
+      plan.job.global_batch = 8;
+      plan.job.model.context = 16;
+      plan.ranks.resize(2);
+      const planner::MeasuredRun run =
+          planner::run_of_log(planner::read_training_log(log, "input"), plan, "input");
+      FUZZ_CHECK(!run.step_seconds.empty() && run.ranks.empty());
+      FUZZ_CHECK(run.median_step() > 0 && run.median_step() < 1e30 && run.flops_per_second >= 0);
     }
   }
 }
