@@ -20,9 +20,7 @@ struct FrameworkArguments {
 
 /// What Megatron Core's exchanges beside products take, as a remark.
 inline constexpr std::string_view kTensorOverlapNeeds =
-    "Exchanges beside products take Transformer Engine 1.9 or later and GPUs joined by NVLink; before "
-    "Hopper, which "
-    "have no multicast, UB_SKIPMC=1 in the environment, too.";
+    "Exchanges beside products take Transformer Engine 1.9 or later and GPUs joined by NVLink.";
 
 /// pretrain_gpt.py of Megatron-LM. `numbering` is not kPlan.
 FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterFile& cluster,
