@@ -55,6 +55,13 @@ std::string following_words(const FrameworkArguments& arguments);
 /// The remarks as comments of sh, a line each, after an empty one; empty where there are none.
 std::string remarks_text(const FrameworkArguments& arguments);
 
+/// "layers whose MLP stands beside attention; MLPs through ReLU": the peculiarities but for some; empty where
+/// there are none.
+std::string peculiarity_words(const Peculiarities& peculiarities, const Peculiarities& except = {});
+/// What tells the model from Llama, or from GPT-2, in such words: positions, biases, norms, gates, router,
+/// windows and peculiarities.
+std::string model_details(const Model& model);
+
 /// The number of layers of all stages where they have equally many, else 0.
 int even_layers(const Plan& plan);
 /// The stages in Megatron's spelling: "Et*9|t*9|t*7L".

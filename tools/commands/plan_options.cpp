@@ -106,7 +106,8 @@ void refuse_foreign_model(const planner::Job& job) {
          "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
          "biases, "
          "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, which "
-         "divide the width and have no norms, no experts), and {} is another; take --framework megatron",
+         "divide the width and have no norms, no experts, no peculiarities), and {} is another; take "
+         "--framework megatron",
          job.model.name.empty() ? "this one" : job.model.name);
 }
 
