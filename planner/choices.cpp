@@ -1,11 +1,6 @@
 #include "planner/choices.h"
 
 #include <algorithm>
-#include <set>
-#include <string_view>
-
-#include "planner/plan/cluster_view.h"
-#include "topology/files/library.h"
 
 namespace tombolo::planner {
 
@@ -41,31 +36,7 @@ std::vector<std::pair<Schedule, int>> open_schedules(const FixedChoices& fixed, 
 
 }  // namespace
 
-bool suits_tensor_overlap(const topology::ClusterFile& cluster) {
-  // PCI Express 6.0 x16 carries no more than this; two GPUs of an NVLink switch of Hopper's 3.5 times as
-  // much.
-  constexpr double kNoNvlink = 1.3e11;
-  const ClusterView view(cluster, "per-peer", {});
-  std::set<std::string_view> names;
-  for (std::size_t host = 0; host < cluster.hosts.size(); ++host) {
-    const int index = static_cast<int>(host);
-    if (!(view.path(index, index).bytes_per_second > kNoNvlink)) return false;
-    for (const topology::Device& device : cluster.hosts[host].devices) {
-      if (device.kind != topology::DeviceKind::kGpu) return false;
-      names.insert(device.name);
-    }
-  }
-  const topology::Library library = topology::Library::load();
-  return std::ranges::all_of(names, [&](std::string_view name) {
-    const auto known = library.device_names.find(name);
-    if (!known) return false;
-    const auto& device = library.devices[*known];
-    return device.compute_capability >= 9 && device.switched;
-  });
-}
-
-void open_choices(const FixedChoices& fixed, const topology::ClusterFile& cluster, bool memory_known,
-                  Job& job, PlanOptions& options) {
+void open_choices(const FixedChoices& fixed, bool memory_known, Job& job, PlanOptions& options) {
   const FrameworkTraits& can = traits(job.framework);
   options.savings.clear();
   for (Saving saving : savings_of(job)) {
@@ -78,9 +49,9 @@ void open_choices(const FixedChoices& fixed, const topology::ClusterFile& cluste
   }
   options.schedules = open_schedules(fixed, can);
   job.sequence_parallel = fixed.sequence_parallel.value_or(can.sequence_parallel && job.tensor != 1);
-  job.overlap_tensor = fixed.overlap_tensor.value_or(can.tensor_overlap && !can.tensor_overlap_compiles &&
-                                                     job.sequence_parallel && job.model.experts == 0 &&
-                                                     suits_tensor_overlap(cluster));
+  job.overlap_tensor = fixed.overlap_tensor.value_or(false);
+  options.overlap_by_devices = !fixed.overlap_tensor && can.tensor_overlap && !can.tensor_overlap_compiles &&
+                               job.sequence_parallel && job.model.experts == 0;
   job.recompute_layers = fixed.recompute_layers.value_or(can.some_layers_again ? Job::kAsNeeded : 0);
   job.overlap_parameters = fixed.overlap_parameters.value_or(can.parameter_gather_overlap);
   // What is said of 1F1B does not hold for GPipe, which only sends in one direction at a time.

@@ -18,20 +18,14 @@ struct FixedChoices {
   std::optional<bool> sequence_parallel, overlap_tensor, overlap_parameters;
 };
 
-/// Whether ranks that share layers can exchange beside matrix products on any of the cluster's hosts without
-/// further ado, as Megatron-LM's --tp-comm-overlap does by Transformer Engine: GPUs that reach each other by
-/// NVLink, and have multicast, as Hopper and later have. Both are told by the hosts' rates and by fp8 in the
-/// library of devices.
-bool suits_tensor_overlap(const topology::ClusterFile& cluster);
-
 /// Opens what is not fixed, as far as the job's framework has it (model/framework.h): the ways to save memory
 /// and the schedules become lists in `options`. Sequence parallelism and the gathering of sharded parameters
 /// beside the forward pass are switched on in the job, for they never take more time or memory, and so are
 /// sends that block where the framework knows no others. Exchanges of ranks that share layers go beside
-/// products where the framework has that without compiling layers, the model has no experts, and
-/// suits_tensor_overlap(). Whole layers are computed again only as many as memory needs, where the framework
-/// can. `memory_known` says whether any device's memory can be short; else nothing is recomputed.
-void open_choices(const FixedChoices& fixed, const topology::ClusterFile& cluster, bool memory_known,
-                  Job& job, PlanOptions& options);
+/// products where the framework has that without compiling layers, the model has no experts, and the devices
+/// suit it (PlanOptions::overlap_by_devices). Whole layers are computed again only as many as memory needs,
+/// where the framework can. `memory_known` says whether any device's memory can be short; else nothing is
+/// recomputed.
+void open_choices(const FixedChoices& fixed, bool memory_known, Job& job, PlanOptions& options);
 
 }  // namespace tombolo::planner

@@ -9,14 +9,13 @@
 namespace tombolo::planner {
 namespace {
 
-/// A job's choices opened, on hosts without GPUs where no others are named.
-Job opened(Framework framework, const FixedChoices& fixed, PlanOptions& options,
-           const topology::ClusterFile& cluster = testing::make_cluster({{"a", 2}}, 1e9)) {
+/// A job's choices opened.
+Job opened(Framework framework, const FixedChoices& fixed, PlanOptions& options) {
   Job job;
   job.model = testing::small_model(8);
   job.global_batch = 8;
   job.framework = framework;
-  open_choices(fixed, cluster, true, job, options);
+  open_choices(fixed, true, job, options);
   return job;
 }
 
@@ -41,7 +40,7 @@ TEST(Choices, MegatronsStagesOfSeveralChunksSendBesideComputing) {
   Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1"}, 2, 1, 4);
   plan.job.framework = Framework::kMegatron;
   const auto cluster = testing::make_cluster({{"a", 2}}, 1e6);
-  open_choices({}, cluster, true, plan.job, options);
+  open_choices({}, true, plan.job, options);
   plan.job.sequence_parallel = plan.job.overlap_parameters = false;
   plan.job.recompute_layers = 0;
   const auto seconds = [&](StageSends sends) {
@@ -56,36 +55,16 @@ TEST(Choices, MegatronsStagesOfSeveralChunksSendBesideComputing) {
   EXPECT_EQ(seconds(plan.job.sends), seconds(StageSends::kBeside));
 }
 
-/// GPUs of a name that is in the library, joined by so many bytes per second in their hosts.
-topology::ClusterFile gpus(const std::string& name, double rate) {
-  auto cluster = testing::make_cluster({{"a", 2, 4}}, 1e9);
-  for (auto& host : cluster.hosts) {
-    host.device_bytes_per_second = rate;
-    for (auto& device : host.devices) {
-      device.name = name;
-      device.kind = topology::DeviceKind::kGpu;
-    }
-  }
-  return cluster;
-}
-
-TEST(Choices, ExchangesGoBesideProductsOnGpusThatCanWithoutFurtherAdo) {
-  EXPECT_TRUE(suits_tensor_overlap(gpus("H100-SXM5-80GB", 3.6e11)));
-  EXPECT_FALSE(suits_tensor_overlap(gpus("H100-PCIE-80GB", 6e10))) << "no NVLink";
-  EXPECT_FALSE(suits_tensor_overlap(gpus("A100-SXM4-80GB", 2.4e11))) << "no multicast";
-  EXPECT_FALSE(suits_tensor_overlap(gpus("H100-NVL-94GB", 2.4e11))) << "bridges join two";
-  EXPECT_FALSE(suits_tensor_overlap(gpus("MI300X", 3.6e11))) << "no NVLink";
-  EXPECT_FALSE(suits_tensor_overlap(gpus("nobody's", 3.6e11)));
-  const auto cluster = gpus("H100-SXM5-80GB", 3.6e11);
-  PlanOptions options;
+TEST(Choices, ExchangesGoBesideProductsWhereDevicesSuitThat) {
   const auto overlaps = [&](Framework framework, const FixedChoices& fixed = {}) {
     Job job;
     job.model = testing::small_model(8);
     job.global_batch = 8;
     job.tensor = 0;
     job.framework = framework;
-    open_choices(fixed, cluster, true, job, options);
-    return job.overlap_tensor;
+    PlanOptions options;
+    open_choices(fixed, true, job, options);
+    return options.overlap_by_devices;
   };
   EXPECT_TRUE(overlaps(Framework::kMegatron));
   EXPECT_TRUE(overlaps(Framework::kNeMo));

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/device_choices.h"
 #include "planner/explain/choose.h"
 #include "planner/explain/left_out.h"
 #include "planner/explain/remedies.h"
@@ -130,6 +131,73 @@ void note_unstarted(const ClusterView& view, const std::vector<LauncherSlot>& al
       more > 0 ? fmt::format(" and those of {} more hosts", more) : "", traits(plan.job.framework).title));
 }
 
+/// Whether two jobs differ in what follows from devices.
+bool has_other_choices(const Job& one, const Job& other) {
+  return one.multiplies_in() != other.multiplies_in() || one.overlap_tensor != other.overlap_tensor;
+}
+
+/// The slots that a plan uses.
+std::vector<LauncherSlot> slots_of(const ClusterView& view, const Plan& plan) {
+  std::vector<LauncherSlot> slots;
+  for (const RankPlacement& place : plan.ranks) slots.push_back({view.host_index(place.host), place.device});
+  return slots;
+}
+
+/// Whether a plan is to be preferred to one on fewer devices. To one in bf16, which needs no scaling of the
+/// loss, one in fp16 that counts as equally fast is not.
+bool is_better(const Plan& plan, const Plan& best, double tolerance) {
+  const bool needs_scaling =
+      plan.job.multiplies_in() == Precision::kFp16 && best.job.multiplies_in() != Precision::kFp16;
+  const double margin = needs_scaling ? 1 + tolerance : 1;
+  return plan.prediction.step_seconds * margin < best.prediction.step_seconds;
+}
+
+/// What a step takes that was planned with what followed from some devices.
+struct ChoiceTime {
+  Job job;
+  std::size_t devices = 0;
+  double step_seconds = 0;
+};
+
+/// "in fp16", "without exchanges beside products": in what a job differs from the plan's.
+std::string other_choices(const Job& other, const Job& job) {
+  std::vector<std::string> words;
+  if (other.multiplies_in() != job.multiplies_in())
+    words.push_back(fmt::format("in {}", precision_name(other.multiplies_in())));
+  if (other.overlap_tensor != job.overlap_tensor)
+    words.push_back(fmt::format("with{} exchanges beside products", other.overlap_tensor ? "" : "out"));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// Says which devices the plan leaves out for what the others can, and what a step would take otherwise.
+void note_devices(const ClusterView& view, const std::vector<LauncherSlot>& all, const SlotChoice& taken,
+                  const std::vector<ChoiceTime>& times, Plan& plan) {
+  std::set<std::pair<int, int>> kept;
+  for (const LauncherSlot& slot : taken.slots) kept.insert({slot.host, slot.device});
+  std::map<std::string, std::pair<int, std::set<std::string>>> types;
+  for (const LauncherSlot& slot : all) {
+    if (kept.contains({slot.host, slot.device})) continue;
+    const topology::Host& host = view.host(slot.host);
+    plan.left_out.push_back({host.name, slot.device});
+    auto& [count, hosts] = types[host.devices[at(slot.device)].name];
+    ++count;
+    hosts.insert(host.name);
+  }
+  std::vector<std::string> idle;
+  for (const auto& [name, type] : types)
+    idle.push_back(fmt::format("{} {} of {}", type.first, name, fmt::join(type.second, ", ")));
+  if (!idle.empty())
+    plan.notes.push_back(fmt::format("left out: {}, which {}", fmt::join(idle, "; "), taken.lack));
+  const ChoiceTime* other = nullptr;
+  for (const ChoiceTime& one : times)
+    if (has_other_choices(one.job, plan.job) && (!other || one.step_seconds < other->step_seconds))
+      other = &one;
+  if (other)
+    plan.notes.push_back(fmt::format("on {} devices, {}, a step would take {} ({:.2f}x)", other->devices,
+                                     other_choices(other->job, plan.job), format_seconds(other->step_seconds),
+                                     other->step_seconds / plan.prediction.step_seconds));
+}
+
 /// The plan that was chosen, with the notes that hold for it: all of the strategy's fastest plan where it is
 /// that one.
 Plan taken_for(const SearchContext& context, const Strategy& strategy, const Plan& fastest, Plan plan) {
@@ -228,19 +296,31 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
                              expert_degrees(job, cluster_devices(cluster)) == std::vector{1};
   const ClusterView all(cluster, "per-peer", {});
   const std::vector<LauncherSlot> slots = launcher_slots(all, options.rank_hosts);
+  const std::vector<SlotChoice> choices = slot_choices(all, slots, job, options);
   std::optional<Plan> best;
   std::optional<Error> why;
-  for (const std::vector<LauncherSlot>& some : startable_slots(slots, can)) {
-    try {
-      Plan plan = plan_among(cluster, all, some, job, options, strategy);
-      if (best && plan.prediction.step_seconds >= best->prediction.step_seconds) continue;
-      note_unstarted(all, slots, some, plan);
-      best = std::move(plan);
-    } catch (const Error& error) {
-      why = error;  // the last is of the most devices per node
+  std::vector<ChoiceTime> times;
+  const SlotChoice* taken = nullptr;
+  for (const SlotChoice& choice : choices) {
+    for (const std::vector<LauncherSlot>& some : startable_slots(choice.slots, can)) {
+      try {
+        const Job decided = decided_for(all, some, job, options);
+        if (has_other_choices(decided, job)) check_job(decided, wanted, strategy);
+        Plan plan = plan_among(cluster, all, some, decided, options, strategy);
+        // What it leaves idle may be all for which the job was decided so; then a choice before had the rest.
+        if (best && has_other_choices(decided_for(all, slots_of(all, plan), job, options), decided)) continue;
+        times.push_back({decided, plan.ranks.size(), plan.prediction.step_seconds});
+        if (best && !is_better(plan, *best, options.tolerance)) continue;
+        note_unstarted(all, choice.slots, some, plan);
+        best = std::move(plan);
+        taken = &choice;
+      } catch (const Error& error) {
+        why = error;  // the last is of the most devices per node
+      }
     }
   }
   if (!best) throw Error(*why);
+  note_devices(all, slots, *taken, times, *best);
   best->prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / best->prediction.step_seconds;
   return std::move(*best);

@@ -41,6 +41,11 @@ struct PlanOptions {
   /// Whether ranks may stay idle where a step is shorter without them. Strategies that cannot leave ranks
   /// idle refuse it.
   bool may_leave_out = false;
+  /// Whether fp16 stands for the job's bf16 where a GPU of the plan has no bf16, and whether exchanges of
+  /// ranks that share layers go beside products where all of the plan's GPUs suit that (device_choices.h).
+  /// Else both are as the job says. Where ranks may stay idle, plans on the devices alone that have bf16, or
+  /// that suit the exchanges, are among those that are tried.
+  bool precision_by_devices = false, overlap_by_devices = false;
 };
 
 /// Among how many replicas experts may be divided: as the job says, or where that is open all common divisors

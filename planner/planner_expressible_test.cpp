@@ -8,7 +8,6 @@
 #include "planner/launch/launch.h"
 #include "planner/model/compute_profile.h"
 #include "planner/model/model_library.h"
-#include "planner/plan/device_precision.h"
 #include "planner/planner.h"
 #include "planner/testing/testing_launch.h"
 
@@ -55,12 +54,11 @@ Plan planned(const topology::ClusterFile& cluster, const std::string& model, Fra
   job.global_batch = 48;
   job.tensor = 0;
   job.expert_parallel = job.model.experts > 0 && traits(framework).expert_parallel ? 0 : 1;
-  if (const Precision precision = precision_on(cluster, job); precision != job.multiplies_in())
-    job.precision = precision;
   job.compute = library_profiles(framework_name(framework));
   PlanOptions options;
   options.strategy = "auto";
-  open_choices(fixed, cluster, true, job, options);
+  options.precision_by_devices = true;
+  open_choices(fixed, true, job, options);
   return make_plan(cluster, job, options);
 }
 

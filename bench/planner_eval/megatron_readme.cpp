@@ -32,7 +32,7 @@ Plan fastest_plan(int gpus) {
       library_cluster(gpus / kReadmeNodeGpus, "H100-SXM5-80GB", kReadmeNodeGpus, kReadmeNics);
   Job job = gpt3();
   PlanOptions options;
-  open_choices({}, cluster, true, job, options);
+  open_choices({}, true, job, options);
   return make_plan(cluster, job, options);
 }
 

@@ -143,7 +143,7 @@ void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report) 
     job.framework = Framework::kMegatron;
     PlanOptions plan_options;
     plan_options.strategy = strategy;
-    open_choices({}, cluster, true, job, plan_options);
+    open_choices({}, true, job, plan_options);
     const Plan plan = make_plan(cluster, job, plan_options);
     const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     rusage usage{};

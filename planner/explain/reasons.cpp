@@ -145,7 +145,7 @@ std::optional<Plan> plan_with_overlap(const Plan& plan) {
 std::string_view why_no_overlap(const Job& job) {
   if (traits(job.framework).tensor_overlap_compiles) return "which takes compiled layers and NVLink";
   if (job.model.experts > 0) return "which is not asked for where layers have experts";
-  return "which takes Transformer Engine and NVLink, and UB_SKIPMC=1 on GPUs before Hopper";
+  return "which takes Transformer Engine and NVLink, and by default GPUs with multicast, as Hopper has";
 }
 
 std::string sharding_text(Sharding sharding) {

@@ -76,6 +76,8 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
   if (job.tensor > 1)
     out +=
         fmt::format("# Tensor parallelism of degree {} is the program's (its mpu), innermost.\n", job.tensor);
+  if (const std::string details = model_details(job.model); !details.empty())
+    out += fmt::format("# Its model must have {}.\n", details);
   if (!emitted.remark.empty()) out += "# " + emitted.remark + '\n';
   out += "#\n# Nodes, in the order of their ranks:\n" + node_comments(nodes, cluster, "") + '\n' +
          network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");

@@ -45,6 +45,18 @@ TEST_F(EmitDeepSpeed, DeepSpeedsStagesAreEqualAndCountedByTheLayersType) {
   EXPECT_THROW(emit(Launcher::kDeepSpeed, plan), Error);
 }
 
+TEST_F(EmitDeepSpeed, SaysWhatItsModelMustHave) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
+  EXPECT_SILENT_ON(emit(Launcher::kDeepSpeed, plan), "Its model must have");
+  plan.job.framework = Framework::kDeepSpeed;
+  plan.job.model.peculiarities = {Peculiarity::kRelu, Peculiarity::kParallelMlp};
+  plan.job.model.window = plan.job.model.context / 2;
+  EXPECT_MENTIONS(emit(Launcher::kDeepSpeed, plan),
+                  fmt::format("# Its model must have attention to the last {} tokens alone; layers whose MLP "
+                              "stands beside attention; MLPs through ReLU.\n",
+                              plan.job.model.window));
+}
+
 TEST_F(EmitDeepSpeed, DeepSpeedShardsGradientsAndParametersWithoutPipelineModule) {
   Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 1, 4, 4);
   plan.job.framework = Framework::kDeepSpeed;

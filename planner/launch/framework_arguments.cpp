@@ -1,6 +1,6 @@
 #include "planner/launch/framework_arguments.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -37,6 +37,32 @@ std::string_view networks_argument(Framework framework) noexcept {
       break;
   }
   return {};
+}
+
+std::string peculiarity_words(const Peculiarities& peculiarities, const Peculiarities& except) {
+  std::string words;
+  for (const PeculiarityTraits& one : all_peculiarities())
+    if (peculiarities.has(one.peculiarity) && !except.has(one.peculiarity))
+      words.append(words.empty() ? "" : "; ").append(one.text);
+  return words;
+}
+
+std::string model_details(const Model& model) {
+  std::vector<std::string> details;
+  if (model.rotary_scaling > 0)
+    details.push_back(fmt::format("rotary positions scaled by {}", model.rotary_scaling));
+  if (model.rotary_share != 1)
+    details.push_back(fmt::format("rotary positions of {} of each head", model.rotary_share));
+  if (model.rotary_pairs) details.emplace_back("rotary positions that turn neighbours");
+  if (model.alibi) details.emplace_back("ALiBi positions");
+  if (model.gelu_gate) details.emplace_back("a gate through GELU");
+  if (model.qkv_biases) details.emplace_back("biases of queries, keys and values");
+  if (model.query_key_norms) details.emplace_back("norms of queries and keys");
+  if (model.router != Router{}) details.emplace_back("a router as the plan file says");
+  if (model.windowed()) details.push_back(fmt::format("attention to the last {} tokens alone", model.window));
+  if (std::string words = peculiarity_words(model.peculiarities); !words.empty())
+    details.push_back(std::move(words));
+  return fmt::format("{}", fmt::join(details, "; "));
 }
 
 std::string numbering_text(const Plan& plan, const FrameworkStart& start) {

@@ -20,9 +20,7 @@ struct FrameworkArguments {
 
 /// What Megatron Core's exchanges beside products take, as a remark.
 inline constexpr std::string_view kTensorOverlapNeeds =
-    "Exchanges beside products take Transformer Engine 1.9 or later and GPUs joined by NVLink; before "
-    "Hopper, which "
-    "have no multicast, UB_SKIPMC=1 in the environment, too.";
+    "Exchanges beside products take Transformer Engine 1.9 or later and GPUs joined by NVLink.";
 
 /// pretrain_gpt.py of Megatron-LM. `numbering` is not kPlan.
 FrameworkArguments megatron_arguments(const Plan& plan, const topology::ClusterFile& cluster,
@@ -56,6 +54,13 @@ std::string_view example_of(const Plan& plan);
 std::string following_words(const FrameworkArguments& arguments);
 /// The remarks as comments of sh, a line each, after an empty one; empty where there are none.
 std::string remarks_text(const FrameworkArguments& arguments);
+
+/// "layers whose MLP stands beside attention; MLPs through ReLU": the peculiarities but for some; empty where
+/// there are none.
+std::string peculiarity_words(const Peculiarities& peculiarities, const Peculiarities& except = {});
+/// What tells the model from Llama, or from GPT-2, in such words: positions, biases, norms, gates, router,
+/// windows and peculiarities.
+std::string model_details(const Model& model);
 
 /// The number of layers of all stages where they have equally many, else 0.
 int even_layers(const Plan& plan);

@@ -253,10 +253,9 @@ TEST(FrameworkArguments, TakesTheTypeThatTheGpusHave) {
 }
 
 TEST(FrameworkArguments, SayWhatTellsTheLibrarysModelsFromOthers) {
-  const ModelLibrary library = ModelLibrary::load();
   const auto cluster = cluster_of("H100-SXM5-80GB");
   const auto script = [&](const char* name, Framework framework) {
-    Plan plan = simple_plan(library.find(name).model, {"a0", "a0"}, 1, 2, 4);
+    Plan plan = simple_plan(resolve_model(name), {"a0", "a0"}, 1, 2, 4);
     plan.job.framework = framework;
     const std::string text =
         emit(*launcher_from_name(framework_name(framework)), plan, cluster, "/cluster.json");
@@ -271,8 +270,9 @@ TEST(FrameworkArguments, SayWhatTellsTheLibrarysModelsFromOthers) {
         Said{"qwen3-30b-a3b", "--qk-layernorm", "model.config.qk_layernorm=True"},
         Said{"llama3.1-8b", "--use-rope-scaling --rope-scaling-factor 8", "take a recipe of such a model"},
         Said{"llama3.2-1b", "--use-rope-scaling --rope-scaling-factor 32", "scaled by 32"},
-        Said{"pythia-1b", "--rotary-percent 0.25", "model.config.rotary_percent=0.25"},
-        Said{"gpt-j-6b", "--rotary-interleaved", "model.config.rotary_interleaved=True"},
+        Said{"pythia-1b,parallel_mlp=no", "--rotary-percent 0.25", "model.config.rotary_percent=0.25"},
+        Said{"gpt-j-6b,parallel_mlp=no,shared_norm=no,bare_attention=no,head_biases=no",
+             "--rotary-interleaved", "model.config.rotary_interleaved=True"},
         Said{"deepseek-moe-16b", "--moe-router-pre-softmax", "model.config.moe_router_pre_softmax=True"}}) {
     EXPECT_MENTIONS(script(model, Framework::kMegatron), megatron);
     EXPECT_MENTIONS(script(model, Framework::kNeMo), nemo);
@@ -280,13 +280,21 @@ TEST(FrameworkArguments, SayWhatTellsTheLibrarysModelsFromOthers) {
   }
   EXPECT_MENTIONS(script("llama3-8b", Framework::kNeMo), "take a recipe with a gate through SiLU");
   EXPECT_MENTIONS(script("gemma-2b", Framework::kNeMo), "take a recipe with a gate through GELU");
+  EXPECT_MENTIONS(script("gemma-2b", Framework::kNeMo),
+                  "Take a recipe whose model has embeddings that are multiplied by the root of the width.");
+  EXPECT_MENTIONS(script("mistral-7b", Framework::kNeMo), "model.config.window_size='[4096,0]'");
+  EXPECT_SILENT_ON(script("mistral-7b,context=4096", Framework::kNeMo), "window_size");
+  const char* falcon = "falcon-7b,parallel_mlp=no,shared_norm=no";
+  EXPECT_MENTIONS(script(falcon, Framework::kMegatron), "--normalization LayerNorm --disable-bias-linear");
+  EXPECT_MENTIONS(script(falcon, Framework::kNeMo), "model.config.normalization=LayerNorm");
+  EXPECT_SILENT_ON(script(falcon, Framework::kNeMo), "Take a recipe whose");
   const std::string deepseek = script("deepseek-v3", Framework::kMegatron);
   for (const char* part :
        {"--moe-router-score-function sigmoid", "--moe-router-enable-expert-bias",
         "--moe-router-num-groups 8 --moe-router-group-topk 4", "--moe-router-topk-scaling-factor 2.5"})
     EXPECT_MENTIONS(deepseek, part);
   EXPECT_SILENT_ON(deepseek, "--moe-router-pre-softmax");
-  for (const char* model : {"bloom-7b1", "mpt-7b", "gemma-2b"})
+  for (const char* model : {"bloom-7b1", "mpt-7b", "gemma-2b", "opt-1.3b", "phi-2", "mistral-7b"})
     EXPECT_THROW(script(model, Framework::kMegatron), Error) << model;
 }
 
@@ -300,7 +308,12 @@ TEST(FrameworkArguments, SayWhatTorchtitansModelMustBring) {
   EXPECT_MENTIONS(script("llama3-8b"), "torchtitan's llama3 scales rotary positions by 8");
   EXPECT_SILENT_ON(script("llama3.1-8b"), "scales rotary positions");
   EXPECT_SILENT_ON(script("qwen3-30b-a3b"), "must have");
-  EXPECT_MENTIONS(script("bloom-7b1"), "must have ALiBi positions, for which there is no argument");
+  EXPECT_MENTIONS(
+      script("bloom-7b1"),
+      "must have ALiBi positions; embeddings that go through a norm, for which there is no argument");
+  EXPECT_MENTIONS(script("opt-1.3b"), "must have MLPs through ReLU, for");
+  EXPECT_MENTIONS(script("mistral-7b"), "must have attention to the last 4096 tokens alone, for");
+  EXPECT_MENTIONS(script("llama3-8b,parallel_mlp=yes"), "are the program's arguments: 32 layers");
   EXPECT_MENTIONS(script("qwen2.5-7b"), "must have biases of queries, keys and values");
   EXPECT_SILENT_ON(script("mistral-7b"), "--model.name llama3");
   // A model that differs from torchtitan's by any of its fields is none of them.

@@ -69,7 +69,8 @@ class FrameworkEnvironment : public testing::LaunchScripts {
   void stand_in_trainer() {
     stand_in(
         "trainer",
-        "echo \"rank=$RANK connections=$CUDA_DEVICE_MAX_CONNECTIONS net=$NCCL_NET plugin=$NCCL_NET_PLUGIN\"\n"
+        "echo \"skipmc=$UB_SKIPMC rank=$RANK connections=$CUDA_DEVICE_MAX_CONNECTIONS net=$NCCL_NET "
+        "plugin=$NCCL_NET_PLUGIN\"\n"
         "for word in \"$@\"; do\n"
         "  [ \"$before\" != --nccl-communicator-config-path ] || echo \"file=$(tr -d '\\n' < \"$word\")\"\n"
         "  before=$word\ndone\n");
@@ -117,17 +118,40 @@ TEST_F(FrameworkEnvironment, IsOfMegatronWhereRanksShareLayersOrRowsOnGpusBefore
   EXPECT_TRUE(wants(plan_for(Framework::kMegatron, 2))) << "it may be an old one";
 }
 
+TEST_F(FrameworkEnvironment, GoesWithoutMulticastBesideProductsOnGpusThatHaveNone) {
+  const auto skips = [&](int tensor, bool overlap, Framework framework = Framework::kMegatron) {
+    Plan plan = plan_for(framework, tensor);
+    plan.job.overlap_tensor = overlap;
+    return framework_environment(plan, cluster_, framework).find("export UB_SKIPMC=\"${UB_SKIPMC:-1}\"\n") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(skips(2, true)) << "Hopper has multicast";
+  gpus("A100-SXM4-80GB");
+  EXPECT_TRUE(skips(2, true));
+  EXPECT_TRUE(skips(2, true, Framework::kNeMo));
+  EXPECT_FALSE(skips(2, true, Framework::kTorchTitan)) << "it has no userbuffers";
+  EXPECT_FALSE(skips(2, false));
+  EXPECT_FALSE(skips(1, true));
+  gpus("H100-NVL-94GB");
+  EXPECT_TRUE(skips(2, true)) << "no switch joins them";
+  gpus("B200");
+  EXPECT_FALSE(skips(2, true));
+}
+
 TEST_F(FrameworkEnvironment, ReachesEveryRankUnderSlurmAndMpi) {
   stand_in_srun();
   stand_in_mpirun();
   stand_in_trainer();
-  const Plan plan = plan_for(Framework::kMegatron, 2);
+  gpus("A100-SXM4-80GB");
+  Plan plan = plan_for(Framework::kMegatron, 2);
+  plan.job.overlap_tensor = true;
   for (const Launcher launcher : {Launcher::kSlurm, Launcher::kMpi}) {
     const std::string script = emit(launcher, plan);
     std::string out = run(script, "unset CUDA_DEVICE_MAX_CONNECTIONS;", "trainer");
     EXPECT_EQ(status_, 0) << out;
     for (int rank = 0; rank < 8; ++rank)
       EXPECT_MENTIONS(out, fmt::format("rank={} connections=1 net=Tombolo plugin=tombolo\n", rank));
+    EXPECT_EQ(times(out, "skipmc=1 "), 8U) << out;
     EXPECT_SILENT_ON(out, "file=");
     out = run(script, "CUDA_DEVICE_MAX_CONNECTIONS=8", "trainer");
     EXPECT_EQ(times(out, "connections=8 "), 8U) << "what the environment says stays: " << out;

@@ -54,7 +54,9 @@ void add_shape(Words& words, const Model& model) {
   if (model.key_value_heads() != model.heads)
     words.add("--group-query-attention --num-query-groups {}", model.key_value_heads());
   if (model.gated) words.add("--swiglu");
-  if (!model.biases) words.add("--normalization RMSNorm --disable-bias-linear");
+  if (!model.biases)
+    words.add("--normalization {} --disable-bias-linear",
+              model.has(Peculiarity::kLayerNorm) ? "LayerNorm" : "RMSNorm");
   if (model.qkv_biases) words.add("--add-qkv-bias");
   if (model.query_key_norms) words.add("--qk-layernorm");
   // Models without biases, from Llama on, train without dropout too; Megatron's default is 0.1.

@@ -42,7 +42,8 @@ void set_shape(Keys& keys, const Model& model) {
   keys.set("model.config.ffn_hidden_size", model.inner());
   if (model.head_width > 0) keys.set("model.config.kv_channels", model.head_width);
   keys.set("model.config.gated_linear_unit", model.gated);
-  keys.set("model.config.normalization", model.biases ? "LayerNorm" : "RMSNorm");
+  keys.set("model.config.normalization",
+           model.biases || model.has(Peculiarity::kLayerNorm) ? "LayerNorm" : "RMSNorm");
   keys.set("model.config.add_bias_linear", model.biases);
   keys.set("model.config.add_qkv_bias", model.biases || model.qkv_biases);
   keys.set("model.config.qk_layernorm", model.query_key_norms);
@@ -67,6 +68,13 @@ void set_shape(Keys& keys, const Model& model) {
                                                !model.gated      ? "GELU, as GPT-3's"
                                                : model.gelu_gate ? "a gate through GELU, as Gemma's"
                                                                  : "a gate through SiLU, as Llama's"));
+  // No keys say these either; the framework's traits say of which there are recipes.
+  if (const std::string words = peculiarity_words(model.peculiarities, {Peculiarity::kLayerNorm});
+      !words.empty())
+    keys.arguments.remarks.push_back(fmt::format("Take a recipe whose model has {}.", words));
+  if (model.windowed())
+    keys.arguments.lines.push_back(
+        fmt::format("model.config.window_size={}", shell_quoted(fmt::format("[{},0]", model.window))));
   keys.set("model.config.seq_length", model.context);
   keys.set("data.seq_length", model.context);
   if (model.experts > 0) {

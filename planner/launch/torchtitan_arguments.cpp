@@ -41,28 +41,23 @@ LessLayers less_layers(const Plan& plan) {
 }
 
 /// What of the model no argument says, as sentences; none where it is as usual, or the named model has it.
-std::vector<std::string> details_of(const Model& model) {
-  std::vector<std::string> sentences, details;
+std::vector<std::string> sentences_of(const Model& model) {
+  std::vector<std::string> sentences;
   const bool named = !torchtitan_model(model).empty();
   const bool llama = named && model.experts == 0;
   if (llama && model.rotary_scaling != 8)
     sentences.push_back(fmt::format(
         "torchtitan's llama3 scales rotary positions by 8, as Llama 3.1 does, and this model's are {}.",
         model.rotary_scaling > 0 ? fmt::format("scaled by {}", model.rotary_scaling) : "not scaled"));
-  if (!llama && model.rotary_scaling > 0)
-    details.push_back(fmt::format("rotary positions scaled by {}", model.rotary_scaling));
-  if (model.rotary_share != 1)
-    details.push_back(fmt::format("rotary positions of {} of each head", model.rotary_share));
-  // torchtitan's llama3 turns neighbours in any case, and reads the weights of others in that order.
-  if (!llama && model.rotary_pairs) details.emplace_back("rotary positions that turn neighbours");
-  if (model.alibi) details.emplace_back("ALiBi positions");
-  if (model.gelu_gate) details.emplace_back("a gate through GELU");
-  if (model.qkv_biases) details.emplace_back("biases of queries, keys and values");
-  if (!named && model.query_key_norms) details.emplace_back("norms of queries and keys");
-  if (!named && model.router != Router{}) details.emplace_back("a router as the plan file says");
-  if (!details.empty())
-    sentences.push_back(fmt::format("The program's model must have {}, for which there is no argument.",
-                                    fmt::join(details, "; ")));
+  // It turns neighbours in any case, and reads the weights of others in that order.
+  Model beside = model;
+  if (llama) beside.rotary_scaling = 0;
+  if (llama) beside.rotary_pairs = false;
+  if (named) beside.query_key_norms = false;
+  if (named) beside.router = {};
+  if (const std::string details = model_details(beside); !details.empty())
+    sentences.push_back(
+        fmt::format("The program's model must have {}, for which there is no argument.", details));
   return sentences;
 }
 
@@ -84,7 +79,7 @@ FrameworkArguments torchtitan_arguments(const Plan& plan, const topology::Cluste
         fmt::format("--model.name and --model.flavor are the program's arguments: {} layers, width {}, {} "
                     "heads ({} of keys).",
                     job.model.layers, job.model.hidden, job.model.heads, job.model.key_value_heads()));
-  for (std::string& sentence : details_of(job.model)) remark(std::move(sentence));
+  for (std::string& sentence : sentences_of(job.model)) remark(std::move(sentence));
   const int stages = plan.pipeline_size();
   add("--parallelism.pipeline_parallel_degree {} --parallelism.tensor_parallel_degree {}", stages,
       job.tensor);

@@ -37,6 +37,19 @@ constexpr std::array kStagedFsdp{Sharding::kNone, Sharding::kGradients};
 constexpr std::array kAllShardings{Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients,
                                    Sharding::kParameters};
 
+/// What pretrain_gpt.py has an argument for: the kind of norm.
+constexpr Peculiarities kOfMegatron{Peculiarity::kLayerNorm};
+/// Recipes of Gemma scale embeddings, those of its second release cap scores and logits.
+constexpr Peculiarities kOfNemo{Peculiarity::kLayerNorm, Peculiarity::kScaledEmbedding,
+                                Peculiarity::kScoreCaps};
+/// Where the program brings its model, that has what it needs.
+constexpr Peculiarities kOfPrograms{
+    Peculiarity::kParallelMlp,     Peculiarity::kSharedNorm,      Peculiarity::kRelu,
+    Peculiarity::kLayerNorm,       Peculiarity::kBareLayerNorm,   Peculiarity::kBareQkv,
+    Peculiarity::kBareAttention,   Peculiarity::kUnscaledScores,  Peculiarity::kLocalLayers,
+    Peculiarity::kScaledEmbedding, Peculiarity::kEmbeddingNorm,   Peculiarity::kHeadBiases,
+    Peculiarity::kPostNorm,        Peculiarity::kNarrowEmbedding, Peculiarity::kScoreCaps};
+
 constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
                                          .title = "the bundled trainer",
                                          .uneven_layers = true,
@@ -69,6 +82,8 @@ constexpr FrameworkTraits megatron_core(Framework framework, std::string_view ti
           .context_all_to_all = true,
           .latent_attention = latent_attention,
           .gelu_gate = framework == Framework::kNeMo,  // as a recipe of Gemma has it
+          .window = framework == Framework::kNeMo,
+          .peculiarities = framework == Framework::kNeMo ? kOfNemo : kOfMegatron,
           .experts_divide_sequence = true,
           .unfused_attention = framework == Framework::kMegatron,
           .tensor_overlap = true,
@@ -98,6 +113,8 @@ constexpr FrameworkTraits kDeepSpeedTraits{
     .latent_attention = true,
     .alibi = true,
     .gelu_gate = true,
+    .window = true,
+    .peculiarities = kOfPrograms,
     .unfused_attention = true,
     .sends = StageSends::kInTurn,
     .boundary = BoundaryTransfer::kPartitionedGathered,
@@ -126,6 +143,8 @@ constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
                                             .latent_attention = true,
                                             .alibi = true,
                                             .gelu_gate = true,
+                                            .window = true,
+                                            .peculiarities = kOfPrograms,
                                             .tensor_divides_sequence = true,
                                             .experts_among_shards = true,
                                             .tensor_overlap = true,
@@ -155,6 +174,8 @@ constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
                                      .latent_attention = true,
                                      .alibi = true,
                                      .gelu_gate = true,
+                                     .window = true,
+                                     .peculiarities = kOfPrograms,
                                      .unfused_attention = true,
                                      .tensor_overlap = true,
                                      .parameter_gather_overlap = true};
@@ -211,8 +232,9 @@ std::string_view torchtitan_model(const Model& model) noexcept {
                     model.experts};
   const bool rotary = !model.learned_positions && !model.alibi && model.rotary_share == 1;
   // Mistral's shape is Llama 3's but for the base, Qwen3's norms tell its models from others'.
-  const bool alike = rotary && model.gated && !model.gelu_gate && !model.biases && !model.qkv_biases &&
-                     !model.latent() && model.router == Router{} && model.query_key_norms == mixture &&
+  const bool alike = rotary && model.peculiarities.empty() && !model.windowed() && model.gated &&
+                     !model.gelu_gate && !model.biases && !model.qkv_biases && !model.latent() &&
+                     model.router == Router{} && model.query_key_norms == mixture &&
                      (mixture ? model.experts_per_token == 8 : model.rotary_base == 500000);
   for (const auto& [known, arguments] : kKnown)
     if (known == shape && alike) return arguments;
@@ -227,7 +249,7 @@ Framework framework_for(const Model& model) noexcept {
   const bool gpt2 = model.learned_positions && model.biases && model.tied_embeddings && !model.gated &&
                     model.key_value_heads() == model.heads && model.inner() == 4 * model.hidden &&
                     model.attention_width() == model.hidden && !model.query_key_norms && model.experts == 0 &&
-                    !model.latent();
+                    !model.latent() && model.peculiarities.empty() && !model.windowed();
   return gpt2 ? Framework::kTombolo : Framework::kMegatron;
 }
 

@@ -93,6 +93,8 @@ struct FrameworkTraits {
   bool latent_attention = false;          ///< its arguments say the shape, or its programs bring it
   bool alibi = false;                     ///< as above, of ALiBi's positions
   bool gelu_gate = false;                 ///< as above, of a gate through GELU
+  bool window = false;                    ///< as above, of attention's windows
+  Peculiarities peculiarities = {};       ///< as above, of a model's peculiarities
   bool tensor_divides_sequence = false;   ///< ranks that share layers always divide the sequence too
   bool experts_divide_sequence = false;   ///< mixtures need that where ranks share layers, and have no fp16
   bool experts_among_shards = false;      ///< only replicas that share parameters or gradients divide experts
@@ -114,7 +116,8 @@ std::string_view torchtitan_model(const Model& model) noexcept;
 bool cuts_into_stages(Framework framework, const Model& model) noexcept;
 
 /// The framework that trains this model: the bundled trainer where it can (GPT-2's shape: learned positions,
-/// biases, tied embeddings, one MLP of 4 H without a gate, as many heads of keys as of queries), else
+/// biases, tied embeddings, one MLP of 4 H without a gate, as many heads of keys as of queries, and no
+/// peculiarities), else
 /// Megatron-LM.
 Framework framework_for(const Model& model) noexcept;
 

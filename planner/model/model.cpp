@@ -29,6 +29,19 @@ int parse_positive(std::string_view name, std::string_view text) {
   return value;
 }
 
+/// Attention to all tokens where the text is "no"; then no layer has a window of its own either.
+void set_window(Model& model, std::string_view text) {
+  model.window = text == "no" ? 0 : parse_positive("window", text);
+  if (model.window == 0) model.peculiarities.set(Peculiarity::kLocalLayers, false);
+}
+
+std::string names_of_peculiarities() {
+  std::string names;
+  for (const PeculiarityTraits& one : all_peculiarities())
+    names.append(names.empty() ? "" : ", ").append(one.name);
+  return names;
+}
+
 /// Refuses mixtures that contradict themselves.
 void check_experts(const Model& model) {
   if (model.experts == 0) {
@@ -130,6 +143,22 @@ void check_details(const Model& model) {
          model.kv_rank);
   if (model.gelu_gate && !model.gated)
     fail(Cause::kInvalidUsage, "model: gelu_gate is of gated MLPs; say gated too, or leave it out");
+  if (model.window < 0)
+    fail(Cause::kInvalidUsage, "model: window is {}, expected tokens, or 0", model.window);
+  const auto needs = [&](Peculiarity one, bool other, std::string_view what) {
+    for (const PeculiarityTraits& known : all_peculiarities())
+      if (known.peculiarity == one && model.has(one) && !other)
+        fail(Cause::kInvalidUsage, "model: {} is of models with {}; say these too, or leave it out",
+             known.name, what);
+  };
+  needs(Peculiarity::kSharedNorm, model.has(Peculiarity::kParallelMlp), "parallel_mlp");
+  needs(Peculiarity::kRelu, !model.gated, "MLPs without a gate (gated=no)");
+  needs(Peculiarity::kLayerNorm, !model.biases, "matrices without biases (biases=no)");
+  needs(Peculiarity::kBareLayerNorm, !model.biases && !model.has(Peculiarity::kLayerNorm),
+        "matrices without biases (biases=no) and no layer_norm");
+  needs(Peculiarity::kBareQkv, model.biases, "matrices with biases (biases=yes)");
+  needs(Peculiarity::kBareAttention, model.biases, "matrices with biases (biases=yes)");
+  needs(Peculiarity::kLocalLayers, model.window > 0, "a window");
   if (model.qkv_biases && model.biases)
     fail(Cause::kInvalidUsage,
          "model: qkv_biases is said where all matrices have biases; leave it out, or say biases=no");
@@ -220,15 +249,17 @@ std::uint64_t Model::matrix_parameters(int tensor, Mlp mlp, int expert_parallel)
 }
 
 std::uint64_t Model::norm_parameters() const noexcept {
-  return whole(hidden) * (biases ? 2 : 1);
+  return whole(hidden) * (biases || has(Peculiarity::kLayerNorm) ? 2 : 1);
 }
 
 std::uint64_t Model::replicated_layer_parameters(Mlp mlp) const noexcept {
-  // The terms are two norms, those of queries and keys, and those of what is compressed; the matrices that
+  // The terms are the norms, those of queries and keys, and those of what is compressed; the matrices that
   // compress; the biases of the outputs of attention and of the MLP, which are added after the sum over
   // ranks; and the router.
-  return 2 * norm_parameters() + (query_key_norms ? 2 * whole(head()) : 0) + whole(query_rank) +
-         whole(kv_rank) + compression_parameters() + (biases ? 2 * whole(hidden) : 0) +
+  const int outputs = !biases ? 0 : has(Peculiarity::kBareAttention) ? 1 : 2;
+  return (has(Peculiarity::kSharedNorm) ? 1 : 2) * norm_parameters() +
+         (query_key_norms ? 2 * whole(head()) : 0) + whole(query_rank) + whole(kv_rank) +
+         compression_parameters() + whole(outputs) * whole(hidden) +
          (mlp == Mlp::kMixture ? whole(hidden) * whole(experts) : 0);
 }
 
@@ -240,7 +271,8 @@ std::uint64_t Model::layer_parameters(int tensor, Mlp mlp, int expert_parallel) 
   // The matrices that compress are in both.
   std::uint64_t sum = matrix_parameters(tensor, mlp, expert_parallel) + replicated_layer_parameters(mlp) -
                       compression_parameters();
-  if (biases || qkv_biases)
+  const bool bare = has(Peculiarity::kBareQkv) || has(Peculiarity::kBareAttention);
+  if ((biases && !bare) || qkv_biases)
     sum += whole(head()) * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
   if (!biases) return sum;
   return sum + share(whole(inner()), tensor) * (gated ? 2 : 1);
@@ -258,7 +290,8 @@ std::uint64_t Model::token_embedding_parameters(int tensor) const noexcept {
 }
 
 std::uint64_t Model::embedding_parameters(int tensor) const noexcept {
-  return token_embedding_parameters(tensor) + (learned_positions ? whole(context) * whole(hidden) : 0);
+  return token_embedding_parameters(tensor) + (learned_positions ? whole(context) * whole(hidden) : 0) +
+         (has(Peculiarity::kEmbeddingNorm) ? norm_parameters() : 0);
 }
 
 std::uint64_t Model::parameters() const noexcept {
@@ -273,6 +306,7 @@ std::uint64_t Model::end_parameters(bool first, bool last, int tensor) const noe
   std::uint64_t sum = 0;
   if (first) sum += embedding_parameters(tensor);
   if (last) sum += norm_parameters();
+  if (last && has(Peculiarity::kHeadBiases)) sum += share(whole(vocabulary), tensor);
   if (last && (!first || !tied_embeddings)) sum += token_embedding_parameters(tensor);
   return sum;
 }
@@ -438,6 +472,10 @@ Model parse_model(std::string_view text, Model model) {
       model.alibi = parse_yes(name, value);
     else if (name == "gelu_gate")
       model.gelu_gate = parse_yes(name, value);
+    else if (name == "window")
+      set_window(model, value);
+    else if (const auto peculiarity = peculiarity_from_name(name))
+      model.peculiarities.set(*peculiarity, parse_yes(name, value));
     else
       fail(
           Cause::kInvalidUsage,
@@ -446,8 +484,8 @@ Model parse_model(std::string_view text, Model model) {
           "experts_per_token, expert_feed_forward, shared_feed_forward, moe_every, dense_first, "
           "expert_imbalance, kv_rank, query_rank, rotary_width, value_width, rotary_base, rotary_share, "
           "rotary_scaling, gated, learned_positions, tied_embeddings, biases, qkv_biases, query_key_norms, "
-          "rotary_pairs, alibi, gelu_gate",
-          text, name);
+          "rotary_pairs, alibi, gelu_gate, window, and the peculiarities {}",
+          text, name, names_of_peculiarities());
   }
   // Text has no field for a router's groups, so that groups of other experts could not be mended.
   Router& router = model.router;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "planner/model/peculiarities.h"
 #include "planner/model/router.h"
 
 namespace tombolo::planner {
@@ -41,10 +42,12 @@ struct Model {
   bool gelu_gate = false;         ///< of a gated MLP: through GELU (GeGLU); false: through SiLU (SwiGLU)
   bool qkv_biases = false;        ///< of queries, keys and values, where the other matrices have none
   bool query_key_norms = false;   ///< of each head's queries and keys, without biases
-  int experts = 0;                ///< of a mixture; 0: every layer has one MLP, which is dense
-  int experts_per_token = 0;      ///< k, to how many of them the router sends each token
-  int expert_feed_forward = 0;    ///< inner width of one expert; 0 = inner()
-  int shared_feed_forward = 0;    ///< inner width of the expert that every token takes; 0 = none
+  int window = 0;                 ///< tokens up to which attention looks back; 0 = all
+  Peculiarities peculiarities = {};
+  int experts = 0;              ///< of a mixture; 0: every layer has one MLP, which is dense
+  int experts_per_token = 0;    ///< k, to how many of them the router sends each token
+  int expert_feed_forward = 0;  ///< inner width of one expert; 0 = inner()
+  int shared_feed_forward = 0;  ///< inner width of the expert that every token takes; 0 = none
   int moe_every = 1;    ///< of the layers from dense_first on every so many, the first too, are mixtures
   int dense_first = 0;  ///< so many layers at the beginning are dense
   /// Of multi-head latent attention (arXiv 2405.04434): the width to which keys and values together are
@@ -58,6 +61,9 @@ struct Model {
   /// measured; 1 = the router spreads tokens evenly.
   double expert_imbalance = 1;
 
+  bool has(Peculiarity one) const noexcept { return peculiarities.has(one); }
+  /// Whether attention does not look back to the beginning of a row.
+  bool windowed() const noexcept { return window > 0 && window < context; }
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
   /// Without overflow, since check() names it.
   int inner() const noexcept {
@@ -115,7 +121,7 @@ struct Model {
   std::uint64_t expert_parameters(int tensor = 1) const noexcept;
   /// The token embedding's V H parameters, divided along the vocabulary (rounded up).
   std::uint64_t token_embedding_parameters(int tensor = 1) const noexcept;
-  /// The parameters of the first stage's embeddings: V H and, where positions are learned, S H.
+  /// The parameters of the first stage's embeddings: V H, where positions are learned S H, and a norm's.
   std::uint64_t embedding_parameters(int tensor = 1) const noexcept;
   /// The parameters of one norm.
   std::uint64_t norm_parameters() const noexcept;
@@ -155,9 +161,10 @@ struct Model {
 /// feed_forward=, head_width=, bytes= per value, experts=, experts_per_token=, expert_feed_forward=,
 /// shared_feed_forward=, moe_every=, dense_first=, expert_imbalance=, kv_rank=, query_rank=, rotary_width=,
 /// value_width=, rotary_base=, rotary_share=, rotary_scaling=, and gated=, learned_positions=,
-/// tied_embeddings=, biases=, qkv_biases=, query_key_norms=, rotary_pairs=, alibi=, gelu_gate= with yes or
-/// no). Fields that are not named stay as in `model`, but a router has no groups where they do not divide the
-/// experts, or those per token, that the text says; Model::check() finds the missing. Throws kInvalidUsage.
+/// tied_embeddings=, biases=, qkv_biases=, query_key_norms=, rotary_pairs=, alibi=, gelu_gate= and
+/// the names of peculiarities with yes or no, and window= with tokens or no). Fields that are not named stay
+/// as in `model`, but a router has no groups where they do not divide the experts, or those per token, that
+/// the text says; Model::check() finds the missing. Throws kInvalidUsage.
 Model parse_model(std::string_view text, Model model = {});
 
 }  // namespace tombolo::planner

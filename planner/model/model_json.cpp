@@ -1,5 +1,7 @@
 #include "planner/model/model_json.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +32,16 @@ Json to_json(const Router& router) {
   if (router.groups_per_token > 0) json["groups_per_token"] = router.groups_per_token;
   if (router.scale != 1) json["scale"] = router.scale;
   return json;
+}
+
+Peculiarities parse_peculiarities(const JsonCursor& at) {
+  Peculiarities some;
+  for (const JsonCursor& element : at.elements()) {
+    const auto known = peculiarity_from_name(element.text());
+    if (!known) element.reject(fmt::format("\"{}\" is no peculiarity of a model", element.text()));
+    some.set(*known, true);
+  }
+  return some;
 }
 
 }  // namespace
@@ -68,6 +80,8 @@ Model parse_model(const JsonCursor& at) {
            "gelu_gate",
            "qkv_biases",
            "query_key_norms",
+           "window",
+           "peculiarities",
            "router"});
   const auto whole = [](const JsonCursor& field) {
     return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
@@ -109,6 +123,8 @@ Model parse_model(const JsonCursor& at) {
   if (const auto field = at.optional("gelu_gate")) model.gelu_gate = field->boolean();
   if (const auto field = at.optional("qkv_biases")) model.qkv_biases = field->boolean();
   if (const auto field = at.optional("query_key_norms")) model.query_key_norms = field->boolean();
+  count("window", model.window);
+  if (const auto field = at.optional("peculiarities")) model.peculiarities = parse_peculiarities(*field);
   if (const auto field = at.optional("router")) model.router = parse_router(*field);
   try {
     model.check();
@@ -145,6 +161,9 @@ Json to_json(const Model& model) {
   if (model.gelu_gate) json["gelu_gate"] = true;
   if (model.qkv_biases) json["qkv_biases"] = true;
   if (model.query_key_norms) json["query_key_norms"] = true;
+  if (model.window > 0) json["window"] = model.window;
+  for (const PeculiarityTraits& one : all_peculiarities())
+    if (model.has(one.peculiarity)) json["peculiarities"].push_back(one.name);
   if (model.router != Router{}) json["router"] = to_json(model.router);
   if (model.experts == 0) return json;
   json["experts"] = model.experts;

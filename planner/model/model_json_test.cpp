@@ -62,6 +62,10 @@ TEST(ModelJson, RandomModelsComeBack) {
     model.gelu_gate = model.gated && below(2) == 0;
     model.qkv_biases = !model.biases && !model.latent() && below(2) == 0;
     model.query_key_norms = !model.latent() && below(2) == 0;
+    if (below(2) == 0) model.window = 1 + below(2000);
+    for (const Peculiarity one :
+         {Peculiarity::kParallelMlp, Peculiarity::kHeadBiases, Peculiarity::kPostNorm})
+      model.peculiarities.set(one, below(2) == 0);
     if (model.experts > 0) {
       model.router.sigmoid = below(2) == 0;
       (model.router.sigmoid ? model.router.expert_biases : model.router.all_scores) = below(2) == 0;
@@ -74,9 +78,21 @@ TEST(ModelJson, RandomModelsComeBack) {
 
 TEST(ModelJson, WhatIsUsualIsNotWritten) {
   const Json json = to_json(Model{"gpt2", 12, 768, 12, 1024, 50257, 4});
-  for (const char* field :
-       {"kv_heads", "feed_forward", "gated", "learned_positions", "tied_embeddings", "biases"})
+  for (const char* field : {"kv_heads", "feed_forward", "gated", "learned_positions", "tied_embeddings",
+                            "biases", "window", "peculiarities"})
     EXPECT_FALSE(json.contains(field)) << field;
+}
+
+TEST(ModelJson, KnowsEveryPeculiarityByItsName) {
+  for (const PeculiarityTraits& one : all_peculiarities()) {
+    EXPECT_EQ(peculiarity_from_name(one.name), one.peculiarity);
+    EXPECT_FALSE(one.text.empty());
+  }
+  EXPECT_EQ(all_peculiarities().size(), static_cast<std::size_t>(Peculiarity::kScoreCaps) + 1);
+  EXPECT_EQ(peculiarity_from_name("nobody's"), std::nullopt);
+  Json json = to_json(Model{"gpt2", 12, 768, 12, 1024, 50257, 4});
+  json["peculiarities"] = {"relu", "nobody's"};
+  EXPECT_THROW(read_back(json), Error);
 }
 
 TEST(ModelJson, NamesFileLineAndField) {

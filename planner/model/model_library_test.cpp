@@ -31,23 +31,20 @@ TEST(ModelLibrary, CountsTheParametersThatWerePublished) {
 
 TEST(ModelLibrary, CountsReleasedWeightsExactly) {
   const ModelLibrary library = ModelLibrary::load();
-  for (const auto& [name, parameters] : {std::pair{"gpt2", 124439808ULL},
-                                         {"gpt2-xl", 1557611200ULL},
-                                         {"llama2-7b", 6738415616ULL},
-                                         {"llama2-70b", 68976648192ULL},
-                                         {"llama3-8b", 8030261248ULL},
-                                         {"mistral-7b", 7241732096ULL},
-                                         {"mixtral-8x7b", 46702792704ULL},
-                                         {"mixtral-8x22b", 140620634112ULL},
-                                         {"deepseek-moe-16b", 16375728128ULL},
-                                         {"deepseek-v2", 235741434880ULL},
-                                         {"deepseek-v3", 671026404352ULL},
-                                         {"llama3.2-1b", 1235814400ULL},
-                                         {"qwen2.5-0.5b", 494032768ULL},
-                                         {"qwen2.5-7b", 7615616512ULL},
-                                         {"qwen2.5-72b", 72706203648ULL},
-                                         {"qwen3-30b-a3b", 30532122624ULL},
-                                         {"qwen3-235b-a22b", 235093634560ULL}})
+  for (const auto& [name, parameters] :
+       {std::pair{"gpt2", 124439808ULL},    {"gpt2-xl", 1557611200ULL},
+        {"llama2-7b", 6738415616ULL},       {"llama2-70b", 68976648192ULL},
+        {"llama3-8b", 8030261248ULL},       {"gpt-neo-1.3b", 1315575808ULL},
+        {"gpt-j-6b", 6050882784ULL},        {"gpt-neox-20b", 20554567680ULL},
+        {"pythia-1b", 1011781632ULL},       {"bloom-560m", 559214592ULL},
+        {"falcon-7b", 6921720704ULL},       {"mpt-7b", 6649286656ULL},
+        {"phi-2", 2779683840ULL},           {"gemma-2b", 2506172416ULL},
+        {"mistral-7b", 7241732096ULL},      {"mixtral-8x7b", 46702792704ULL},
+        {"mixtral-8x22b", 140620634112ULL}, {"deepseek-moe-16b", 16375728128ULL},
+        {"deepseek-v2", 235741434880ULL},   {"deepseek-v3", 671026404352ULL},
+        {"llama3.2-1b", 1235814400ULL},     {"qwen2.5-0.5b", 494032768ULL},
+        {"qwen2.5-7b", 7615616512ULL},      {"qwen2.5-72b", 72706203648ULL},
+        {"qwen3-30b-a3b", 30532122624ULL},  {"qwen3-235b-a22b", 235093634560ULL}})
     EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
 }
 

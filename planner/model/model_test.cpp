@@ -249,6 +249,12 @@ TEST(Model, RefusesDetailsThatContradictTheRest) {
   refused("learned_positions=no,rotary_share=1.5", "rotary_share is 1.5");
   refused("learned_positions=no,rotary_scaling=0.5", "rotary_scaling is 0.5");
   refused("gelu_gate=yes", "say gated too");
+  refused("shared_norm=yes", "shared_norm is of models with parallel_mlp");
+  refused("gated=yes,relu=yes", "relu is of models with MLPs without a gate");
+  refused("layer_norm=yes", "layer_norm is of models with matrices without biases");
+  refused("biases=no,layer_norm=yes,bare_layer_norm=yes", "bare_layer_norm is of models with");
+  refused("biases=no,bare_qkv=yes", "bare_qkv is of models with matrices with biases");
+  refused("local_layers=yes", "local_layers is of models with a window");
   refused("qkv_biases=yes", "say biases=no");
   refused("biases=no,learned_positions=no,kv_rank=8,head_width=8,rotary_width=4,query_key_norms=yes",
           "norms of its own");

@@ -1,7 +1,5 @@
 #include "planner/plan/device_precision.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "topology/files/library.h"
 
@@ -21,17 +19,15 @@ std::optional<LackingGpu> gpu_without(const topology::ClusterFile& cluster, std:
 }
 
 Precision precision_on(const topology::ClusterFile& cluster, const Job& job,
-                       const std::vector<std::string>& rank_hosts) {
+                       const std::function<bool(const std::string&, int)>& counts) {
   const Precision wanted = job.multiplies_in();
   if (job.framework == Framework::kTombolo || wanted != Precision::kBf16) return wanted;
-  const auto lacking = gpu_without(cluster, "bf16", [&](const std::string& host, int) {
-    return rank_hosts.empty() || std::ranges::find(rank_hosts, host) != rank_hosts.end();
-  });
+  const auto lacking = gpu_without(cluster, "bf16", counts);
   if (!lacking) return wanted;
   if (const FrameworkTraits& can = traits(job.framework); !can.fp16)
     fail(Cause::kUnsupported,
          "{} has no fp16, which stands for bf16 on {} of host {}, which has no bf16; plan in fp32 (--dtype "
-         "fp32), without such hosts (--order, --ranks), or for another framework",
+         "fp32), without such hosts (--order, --ranks, --may-leave-out), or for another framework",
          can.title, lacking->device, lacking->host);
   return Precision::kFp16;
 }

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "planner/model/job.h"
 #include "topology/files/cluster_file.h"
@@ -22,10 +21,10 @@ struct LackingGpu {
 std::optional<LackingGpu> gpu_without(const topology::ClusterFile& cluster, std::string_view dtype,
                                       const std::function<bool(const std::string&, int)>& counts);
 
-/// In what the job's framework multiplies on the hosts of its ranks (PlanOptions::rank_hosts; empty: on all
-/// of the cluster): fp16 in place of bf16 where a GPU there has no bf16. The bundled trainer has no fp16, and
-/// is left with bf16. Throws kUnsupported, naming the GPU, where another framework has none.
+/// In what the job's framework multiplies on the devices for which `counts` holds, as gpu_without() asks it:
+/// fp16 in place of bf16 where a GPU of them has no bf16. The bundled trainer has no fp16, and is left with
+/// bf16. Throws kUnsupported, naming the GPU, where another framework has none.
 Precision precision_on(const topology::ClusterFile& cluster, const Job& job,
-                       const std::vector<std::string>& rank_hosts = {});
+                       const std::function<bool(const std::string&, int)>& counts);
 
 }  // namespace tombolo::planner

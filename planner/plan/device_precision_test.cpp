@@ -9,7 +9,7 @@
 namespace tombolo::planner {
 namespace {
 
-TEST(DevicePrecision, IsThatOfTheHostsThatTakePart) {
+TEST(DevicePrecision, IsThatOfTheDevicesThatTakePart) {
   auto cluster = testing::make_cluster({{"a", 1, 2}, {"b", 1, 2}}, 1e9);
   for (auto& host : cluster.hosts)
     for (auto& device : host.devices) {
@@ -20,13 +20,14 @@ TEST(DevicePrecision, IsThatOfTheHostsThatTakePart) {
   job.model = testing::small_model(4);
   job.model.bytes_per_value = 2;
   job.framework = Framework::kMegatron;
-  EXPECT_EQ(precision_on(cluster, job), Precision::kFp16);
-  EXPECT_EQ(precision_on(cluster, job, {"a0", "b0"}), Precision::kFp16);
-  EXPECT_EQ(precision_on(cluster, job, {"a0", "a0"}), Precision::kBf16);
+  const auto all = [](const std::string&, int) { return true; };
+  const auto first = [](const std::string& host, int) { return host == "a0"; };
+  EXPECT_EQ(precision_on(cluster, job, all), Precision::kFp16);
+  EXPECT_EQ(precision_on(cluster, job, first), Precision::kBf16);
   job.framework = Framework::kTorchTitan;
-  EXPECT_EQ(precision_on(cluster, job, {"a0", "a0"}), Precision::kBf16);
+  EXPECT_EQ(precision_on(cluster, job, first), Precision::kBf16);
   try {
-    precision_on(cluster, job);
+    precision_on(cluster, job, all);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kUnsupported);

@@ -17,6 +17,18 @@ bool contains(const Range& range, const Value& value) {
   return std::find(range.begin(), range.end(), value) != range.end();
 }
 
+/// The model's peculiarities that the framework lacks, and how to plan without; empty where it has all.
+std::string lacking_peculiarities(const Model& model, const FrameworkTraits& can) {
+  std::string texts, fields;
+  for (const PeculiarityTraits& one : all_peculiarities()) {
+    if (!model.has(one.peculiarity) || can.peculiarities.has(one.peculiarity)) continue;
+    texts.append(texts.empty() ? "" : ", ").append(one.text);
+    fields.append(fmt::format(",{}=no", one.name));
+  }
+  return texts.empty() ? texts
+                       : fmt::format("{} (--model ...{} plans without, as which it is timed)", texts, fields);
+}
+
 bool nodes_differ(const Plan& plan) {
   std::map<std::string_view, int> ranks;
   for (const RankPlacement& rank : plan.ranks) ++ranks[rank.host];
@@ -105,6 +117,15 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("ALiBi (--model ...,alibi=no plans with rotary positions, which take as long)");
   if (!can.gelu_gate && job.model.gelu_gate)
     lacks("gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes as long)");
+  if (!can.window && job.model.windowed())
+    lacks(fmt::format(
+        "attention to the last {} tokens alone (--model ...,window=no plans with all, as which it "
+        "is timed)",
+        job.model.window));
+  if (std::string text = lacking_peculiarities(job.model, can); !text.empty()) lacks(text);
+  if (job.model.windowed() && framework == Framework::kNeMo && job.context_parallel > 1 &&
+      job.context_exchange == ContextExchange::kRing)
+    lacks("context parallelism by a ring with attention's windows");
   if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
   if (can.experts_divide_sequence && job.model.experts > 0 && job.tensor > 1 && !job.sequence_parallel)
     lacks("mixtures of experts whose layers several ranks share without dividing the sequence");

@@ -109,8 +109,7 @@ TEST(Inexpressible, NamesWhatTorchtitanAlwaysDoesAndNeverHas) {
 
 TEST(Inexpressible, NamesWhatOfTheModelNoArgumentSays) {
   Job job;
-  const ModelLibrary library = ModelLibrary::load();
-  job.model = library.find("bloom-7b1").model;
+  job.model = resolve_model("bloom-7b1,embedding_norm=no");
   EXPECT_EQ(
       inexpressible(job, Framework::kMegatron),
       Sentences{"Megatron-LM has no ALiBi (--model ...,alibi=no plans with rotary positions, which take as "
@@ -119,12 +118,56 @@ TEST(Inexpressible, NamesWhatOfTheModelNoArgumentSays) {
   EXPECT_EQ(inexpressible(job, Framework::kDeepSpeed), Sentences{}) << "its program brings the model";
   job.model.alibi = false;
   EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{});
-  job.model = library.find("gemma-2b").model;
+  job.model = resolve_model("gemma-2b,scaled_embedding=no");
   EXPECT_EQ(
       inexpressible(job, Framework::kMegatron),
       Sentences{"Megatron-LM has no gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes "
                 "as long)"});
   EXPECT_EQ(inexpressible(job, Framework::kNeMo), Sentences{}) << "a recipe of it does";
+}
+
+TEST(Inexpressible, NamesThePeculiaritiesOfModelsThatNoArgumentSays) {
+  const auto lacks = [](const char* model, Framework framework) {
+    Job job;
+    job.model = resolve_model(model);
+    return inexpressible(job, framework);
+  };
+  EXPECT_EQ(lacks("phi-2", Framework::kMegatron),
+            Sentences{"Megatron-LM has no layers whose MLP stands beside attention, layers with one norm for "
+                      "attention and MLP, biases of the output projection (--model "
+                      "...,parallel_mlp=no,shared_norm=no,head_biases=no plans without, as which it is "
+                      "timed)"});
+  EXPECT_EQ(lacks("phi-2,parallel_mlp=no,shared_norm=no,head_biases=no", Framework::kMegatron), Sentences{});
+  for (const char* model : {"gpt-j-6b", "gpt-neox-20b", "pythia-1b", "falcon-7b", "opt-1.3b", "gpt-neo-125m",
+                            "bloom-560m,alibi=no", "mpt-7b,alibi=no"})
+    for (const Framework framework : {Framework::kMegatron, Framework::kNeMo})
+      EXPECT_FALSE(lacks(model, framework).empty()) << model;
+  EXPECT_EQ(lacks("gemma-2b,gelu_gate=no", Framework::kMegatron).size(), 1U);
+  EXPECT_EQ(lacks("gemma-2b", Framework::kNeMo), Sentences{}) << "its recipes scale embeddings";
+  for (const Framework framework : {Framework::kDeepSpeed, Framework::kTorchTitan})
+    for (const char* model : {"phi-2", "gpt-neo-125m", "mistral-7b"})
+      EXPECT_EQ(lacks(model, framework), Sentences{}) << "the program brings the model";
+  for (const char* model : {"gpt2", "starcoder-15.5b", "llama2-7b", "llama3.1-8b", "yi-34b", "qwen2.5-7b",
+                            "qwen3-30b-a3b", "mixtral-8x7b", "deepseek-v3", "mistral-large-123b"})
+    EXPECT_EQ(lacks(model, Framework::kMegatron), Sentences{}) << model;
+}
+
+TEST(Inexpressible, NamesWindowsThatAreShorterThanRows) {
+  Job job;
+  job.model = resolve_model("mistral-7b");
+  EXPECT_EQ(
+      inexpressible(job, Framework::kMegatron),
+      Sentences{"Megatron-LM has no attention to the last 4096 tokens alone (--model ...,window=no plans "
+                "with all, as which it is timed)"});
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo), Sentences{});
+  job.context_parallel = 2;
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo),
+            Sentences{"NeMo has no context parallelism by a ring with attention's windows"});
+  job.context_exchange = ContextExchange::kAllToAll;
+  EXPECT_EQ(inexpressible(job, Framework::kNeMo), Sentences{});
+  job.context_parallel = 1;
+  job.model = resolve_model("mistral-7b,context=4096");
+  EXPECT_EQ(inexpressible(job, Framework::kMegatron), Sentences{}) << "no row is longer";
 }
 
 TEST(Inexpressible, NamesFormatsOfFp8) {

@@ -143,7 +143,8 @@ int run_plan(PlanOptions options) {
     job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
   }
   const planner::FixedChoices fixed = fixed_choices(options, job);
-  planner::open_choices(fixed, cluster, states_memory(cluster), job, plan_options);
+  planner::open_choices(fixed, states_memory(cluster), job, plan_options);
+  plan_options.precision_by_devices = options.dtype.empty();
   planner::Plan plan;
   std::string changes;
   Json changes_json;

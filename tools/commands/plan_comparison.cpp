@@ -50,8 +50,8 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   const planner::Framework limited = job.framework;
   job.framework = planner::Framework::kAny;
   planner::FixedChoices same = fixed;
-  same.overlap_tensor = job.overlap_tensor;  // what GPUs must have for it is no limit of the framework
-  planner::open_choices(same, cluster, states_memory(cluster), job, options);
+  same.overlap_tensor = plan.job.overlap_tensor;  // what GPUs must have for it is no limit of the framework
+  planner::open_choices(same, states_memory(cluster), job, options);
   options.tolerance = 0;
   try {
     const planner::Plan freer = planner::make_plan(cluster, job, options);

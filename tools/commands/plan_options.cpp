@@ -4,11 +4,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/launch/launch.h"
-#include "planner/plan/device_precision.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/validators.h"
 #include "tools/launch/launcher.h"
@@ -16,10 +16,14 @@
 namespace tombolo::tools {
 namespace {
 
-bool has_only_gpus(const topology::ClusterFile& cluster) {
+/// Whether all devices of the ranks' hosts are GPUs.
+bool has_only_gpus(const PlanOptions& options, const topology::ClusterFile& cluster) {
+  const std::vector<std::string> ranks = rank_hosts_of(options, cluster);
+  const std::set<std::string_view> hosts(ranks.begin(), ranks.end());
   bool any = false;
   for (const auto& host : cluster.hosts)
     for (const auto& device : host.devices) {
+      if (!hosts.empty() && !hosts.contains(host.name)) continue;
       if (device.kind != topology::DeviceKind::kGpu) return false;
       any = true;
     }
@@ -29,7 +33,7 @@ bool has_only_gpus(const topology::ClusterFile& cluster) {
 /// On what the bundled trainer will compute, and in which precision.
 void set_device(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
   if (job.framework == planner::Framework::kTombolo) {
-    const bool gpus = options.device.empty() ? has_only_gpus(cluster) : options.device == "cuda";
+    const bool gpus = options.device.empty() ? has_only_gpus(options, cluster) : options.device == "cuda";
     if (gpus) job.device = planner::TrainerDevice::kCuda;
   } else if (!options.device.empty() || !options.moments.empty()) {
     fail(Cause::kInvalidUsage, "--device and --moments are the bundled trainer's (--framework tombolo)");
@@ -85,22 +89,13 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
     return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
   const bool asks_for_device =
       !options.device.empty() || !options.moments.empty() || !options.profile.empty();
-  if (!asks_for_device && has_only_gpus(cluster) && static_cast<double>(model.parameters()) >= kLargeModel)
+  if (!asks_for_device && has_only_gpus(options, cluster) &&
+      static_cast<double>(model.parameters()) >= kLargeModel)
     return because(
         Framework::kMegatron,
         "since the bundled trainer, which could train this model, has whole layers on each rank and does "
         "not share the optimizer's state");
   return because(by_model, "which trains models of GPT-2's shape");
-}
-
-/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU of the ranks' hosts that has
-/// no bf16.
-void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
-  if (!options.dtype.empty()) return;
-  if (const planner::Precision precision =
-          planner::precision_on(cluster, job, rank_hosts_of(options, cluster));
-      precision != job.multiplies_in())
-    job.precision = precision;
 }
 
 /// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
@@ -111,24 +106,9 @@ void refuse_foreign_model(const planner::Job& job) {
          "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
          "biases, "
          "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, which "
-         "divide the width and have no norms, no experts), and {} is another; take --framework megatron",
+         "divide the width and have no norms, no experts, no peculiarities), and {} is another; take "
+         "--framework megatron",
          job.model.name.empty() ? "this one" : job.model.name);
-}
-
-/// The layers of a GPU that the named software was not measured on would be another software's.
-void refuse_unmeasured(const planner::Job& job, const topology::ClusterFile& cluster) {
-  if (!job.compute)
-    fail(Cause::kInvalidUsage,
-         "--software names whose measured constants count, and the bundled trainer (--framework tombolo) has "
-         "none; give it --profile");
-  for (const auto& host : cluster.hosts)
-    for (const auto& device : host.devices)
-      if (device.kind == topology::DeviceKind::kGpu && job.compute->find(device.name) == nullptr)
-        fail(Cause::kInvalidUsage,
-             "host {} has GPUs {}, of which the library has no constants of {} (library/compute.json); leave "
-             "out "
-             "--software, or add a record",
-             host.name, device.name, job.software);
 }
 
 /// What is recomputed, where that is fixed: by the user, or by times that were measured with it.
@@ -355,13 +335,15 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
     job.context_exchange = *exchange;
   job.fused_attention = !options.unfused_attention;
   set_device(options, cluster, job);
-  set_precision(options, cluster, job);
   if (as_running && options.dtype.empty() && options.running_job->precision)
     job.precision = options.running_job->precision;
   refuse_foreign_model(job);
   job.software = options.software;
   job.compute = planner::library_profiles(planner::framework_name(job.framework), job.software);
-  if (!job.software.empty()) refuse_unmeasured(job, cluster);
+  if (!job.software.empty() && !job.compute)
+    fail(Cause::kInvalidUsage,
+         "--software names whose measured constants count, and the bundled trainer (--framework tombolo) has "
+         "none; give it --profile");
   return job;
 }
 

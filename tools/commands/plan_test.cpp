@@ -408,6 +408,25 @@ TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
 }
 
+TEST_F(PlanCommand, LooksAtTheDevicesOfTheRanksHostsAlone) {
+  have_gpus("A100-SXM4-80GB");
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts)
+    if (host.name.starts_with('b'))
+      for (auto& one : host.devices) {
+        one.kind = topology::DeviceKind::kCpu;
+        one.name = "a CPU";
+      }
+  cluster.save(file("cluster.json"));
+  const auto device = [&](std::vector<std::string> more) {
+    more.emplace_back("--json");
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("job").value("device", "cpu");
+  };
+  EXPECT_EQ(device({}), "cpu");
+  EXPECT_EQ(device({"--order", "a0,a1"}), "cuda") << "no rank is on a CPU";
+}
+
 TEST_F(PlanCommand, TimesARunningPlanOfAnEarlierVersionAsItsFrameworkSends) {
   const std::vector<std::string> fixed{"--framework", "megatron", "--pipeline", "2", "--schedule", "1f1b"};
   const auto with = [&](std::vector<std::string> more) {

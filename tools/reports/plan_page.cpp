@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "planner/explain/utilisation.h"
 #include "tools/reports/html.h"
+#include "tools/reports/memory_table.h"
 #include "tools/reports/plan_groups.h"
 #include "tools/reports/svg.h"
 #include "tools/reports/timeline.h"
@@ -40,12 +41,6 @@ std::vector<std::size_t> shown_ranks(const Plan& plan, const std::vector<Replica
     return std::pair(plan.ranks[rank].replica, plan.ranks[rank].stage);
   });
   return ranks;
-}
-
-double memory_of_device(const topology::ClusterFile& cluster, const planner::RankPlacement& place) {
-  const auto* host = cluster.find_host(place.host);
-  if (host == nullptr || static_cast<std::size_t>(place.device) >= host->devices.size()) return 0;
-  return host->devices[static_cast<std::size_t>(place.device)].memory_bytes;
 }
 
 std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
@@ -293,7 +288,8 @@ std::string plan_page(const Plan& plan, const topology::ClusterFile& cluster, co
                                                          {"m-optimizer", "optimizer"},
                                                          {"m-activations", "activations at the most"},
                                                          {"m-buffers", "buffers"}}) +
-                                                draw_memory(plan, cluster, ranks) + part);
+                                                draw_memory(plan, cluster, ranks) + part +
+                                                html_details("In figures", memory_table(plan, cluster)));
   body += html_section("Traffic per link and step", links_html(cluster, simulation));
   return html_page("Tombolo plan", body);
 }

@@ -33,6 +33,8 @@ TEST_F(PlanPageOfTwo, APlanWithoutAnyMemoryHasFigures) {
   const std::string text = page();
   EXPECT_MENTIONS(text, "Memory per rank");
   EXPECT_MENTIONS(text, ">0 B<");
+  const std::string memory = text.substr(text.find("Memory per rank"));
+  EXPECT_MENTIONS(memory, "In figures") << "for those who do not see the drawing";
   for (const char* number : {"nan", "\"inf", "\"-inf", ">inf"})
     EXPECT_EQ(text.find(number), std::string::npos) << number;
 }
