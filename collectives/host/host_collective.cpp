@@ -235,6 +235,7 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
     if (looked_ == group_.index()) continue;
     if (!group_.has_announced(looked_, number)) {
       awaited_ = looked_;
+      if (round_ == 0) way_.awaits_others();
       return false;
     }
     const Announcement& theirs = group_.memory(looked_).announcements[number % kSlots];
@@ -355,24 +356,31 @@ bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
     }
     ready |= std::uint64_t{1} << rank;
   }
-  if (all_are_here && round_ == 0) way_.others_are_here();
+  if (round_ == 0 && all_are_here) way_.others_are_here();
+  if (round_ == 0 && !all_are_here) way_.awaits_others();
   moved |= reader_.read(ready, number);
+  if (reader_.done()) way_.has_read_buffers();
   return reader_.done();
 }
 
 void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   written_ += bytes;
+  way_.touches(group_.index(), to, bytes);
   copy_bytes(to, from, bytes);
 }
 
 void HostCollective::contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (!call_.problem.premultiplied) return put(to, from, bytes);
   written_ += bytes;
+  way_.touches(group_.index(), to, bytes);
   premultiply(to, from, bytes / call_.problem.element_bytes, call_.type, call_.factor);
 }
 
 void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  if (rank != group_.index()) read_ += bytes;
+  if (rank != group_.index()) {
+    read_ += bytes;
+    way_.touches(rank, from, bytes);
+  }
   (streams_ ? copy_past_caches : copy_bytes)(to, from, bytes);
 }
 
@@ -386,6 +394,8 @@ void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At&
   const std::size_t count = bytes / call_.problem.element_bytes;
   if (count == 0) return;
   read_ += bytes * static_cast<std::size_t>(group_.size() - 1);
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.index()) way_.touches(rank, at(rank), bytes);
   combine(output, at(0), at(1), count, call_.type, call_.op);
   for (int rank = 2; rank < group_.size(); ++rank)
     combine(output, output, at(rank), count, call_.type, call_.op);

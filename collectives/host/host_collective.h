@@ -40,7 +40,9 @@ class HostCollective {
   /// Ranks of a group, so that a part of a slot for each is worth its round.
   static constexpr int kMostRanks = 64;
 
-  explicit HostCollective(HostGroup& group) : group_(group), reader_(group), way_(group) {}
+  /// The clock takes the time of calls, by which their way is chosen; it outlives this.
+  explicit HostCollective(HostGroup& group, const Clock& clock = Clock::steady())
+      : group_(group), reader_(group), way_(group, clock) {}
 
   /// The buffers live until finished() or clear().
   void start(const HostCall& call) noexcept;
@@ -63,6 +65,8 @@ class HostCollective {
   /// ranks read is given once.
   std::uint64_t written() const noexcept { return written_; }
   std::uint64_t read() const noexcept { return read_; }
+  /// Which way the present call goes; of one that is finished, which way it went.
+  HostWay way() const noexcept { return way_.way(); }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
