@@ -11,31 +11,24 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <random>
 
 #include "base/randomized_test.h"
-#include "collectives/host/host_collective.h"
-#include "transport/testing/forwarding_kernel.h"
+#include "collectives/testing/host_ranks.h"
 
 namespace tombolo::collectives {
 namespace {
 
+using test::Bytes;
+using test::collectives_of;
+using test::formed_pair;
+using test::given_byte;
+using test::RefusingKernel;
+using test::sum_of_given_bytes;
+
 constexpr std::size_t kLarge = std::size_t{1} << 20;
-
-using Bytes = std::vector<std::byte>;
-
-std::byte value(int rank, std::size_t call, std::size_t at) {
-  return static_cast<std::byte>((at * 2654435761U ^ (at >> 11)) + static_cast<std::size_t>(rank) * 89 +
-                                call * 37);
-}
-
-std::byte sum_of_values(int ranks, std::size_t call, std::size_t at) {
-  unsigned sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += std::to_integer<unsigned>(value(rank, call, at));
-  return static_cast<std::byte>(sum);
-}
 
 TEST(BufferReader, SuitsCallsWhoseBytesHaveOneReader) {
   EXPECT_TRUE(BufferReader::suits(Collective::kAllToAll, kLarge, 5));
@@ -96,7 +89,7 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
     std::byte* const in = in_place ? out + (gathers ? me * bytes : 0) : input.data() + offset;
     const std::size_t given = kind == Collective::kAllToAll ? n * bytes : bytes;
     if (kind != Collective::kBroadcast || own == root || !in_place)
-      for (std::size_t i = 0; i < given; ++i) in[i] = value(own, call, i);
+      for (std::size_t i = 0; i < given; ++i) in[i] = given_byte(own, call, i);
     collective.start({kind, {bytes, 1, false, root}, DataType::kInt8, ReduceOp::kSum, in, out, {}});
     wait_for([&] {
       collective.progress();
@@ -106,11 +99,11 @@ bool make_calls(HostGroup& group, std::uint64_t seed) {
       reads += kind == Collective::kBroadcast ? (own == root ? 0 : bytes) : (n - 1) * bytes;
     for (std::size_t i = 0; i < output.size() - offset; ++i) {
       const std::size_t from = i / bytes, at = i % bytes;
-      const std::byte expected = kind == Collective::kAllReduce   ? sum_of_values(ranks, call, i)
-                                 : kind == Collective::kBroadcast ? value(root, call, i)
+      const std::byte expected = kind == Collective::kAllReduce   ? sum_of_given_bytes(ranks, call, i)
+                                 : kind == Collective::kBroadcast ? given_byte(root, call, i)
                                  : kind == Collective::kAllGather
-                                     ? value(static_cast<int>(from), call, at)
-                                     : value(static_cast<int>(from), call, me * bytes + at);
+                                     ? given_byte(static_cast<int>(from), call, at)
+                                     : given_byte(static_cast<int>(from), call, me * bytes + at);
       if (out[i] == expected) continue;
       fprintf(stderr, "rank %d of %d: byte %zu of call %zu (%s of %zu bytes, root %d%s) is wrong\n", own,
               ranks, i, call, std::string(collective_name(kind)).c_str(), bytes, root,
@@ -183,7 +176,7 @@ HostCall call_of_two(std::uint64_t seed, std::size_t call, int rank, Bytes& inpu
   const Collective kind = kinds[random() % kinds.size()];
   const std::size_t bytes = random() % 3 == 0 ? 5000 : (std::size_t{256} << 10) - random() % 70;
   const int root = static_cast<int>(random() % 2);
-  for (std::size_t i = 0; i < 2 * bytes; ++i) input[i] = value(rank, call, i);
+  for (std::size_t i = 0; i < 2 * bytes; ++i) input[i] = given_byte(rank, call, i);
   return {kind, {bytes, 1, false, root}, DataType::kInt8, ReduceOp::kSum, input.data(), output.data(), {}};
 }
 
@@ -215,9 +208,10 @@ struct EndsChild {
   }
 };
 
-// Whichever way the call went at that moment, and whoever had chosen it.
+// Whichever way the call went at that moment, as often the one as the other, and whoever had chosen it.
 TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
   const std::uint64_t seed = test_seed();
+  std::array<int, 2> killed_in{};  // by HostWay
   for (std::size_t round = 0; round < 12; ++round) {
     void* shared = mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(shared, MAP_FAILED);
@@ -237,12 +231,21 @@ TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
     ASSERT_EQ(group->standing(), HostGroup::Standing::kFormed);
     HostCollective collective(*group);
     Bytes input(kMostOfTwo), output(kMostOfTwo);
-    const std::size_t last = 20 + round;  // in or after this call the other is killed
+    // In a call from this one on the other is killed: from buffers, through slots by choice, or any way
+    // through slots.
+    const std::size_t last = 20 + round;
+    const HostWay wanted = round % 2 == 0 ? HostWay::kFromBuffers : HostWay::kThroughSlots;
+    const std::size_t least = round % 4 == 1 ? kMostOfTwo / 8 : 0;
     bool killed = false, gone = false;
     for (std::size_t call = 0; !gone && in_time(); ++call) {
-      collective.start(call_of_two(seed + 1000 * round, call, 0, input, output));
+      const HostCall now = call_of_two(seed + 1000 * round, call, 0, input, output);
+      collective.start(now);
+      const bool fits = call >= last && collective.way() == wanted && now.problem.bytes() >= least;
       for (std::size_t turns = 0; !collective.finished() && !gone && in_time(); ++turns) {
-        if (!killed && call >= last && turns >= round % 4) killed = kill(child, SIGKILL) == 0;
+        if (!killed && fits && turns >= round / 2 % 3) {
+          killed = kill(child, SIGKILL) == 0;
+          ++killed_in[static_cast<std::size_t>(wanted)];
+        }
         group->look_for_ended();  // before the look at what it has announced
         const bool ended = group->absence(1) == HostGroup::Absence::kEnded;
         if (!collective.progress() && ended && !collective.finished()) gone = true;
@@ -254,52 +257,13 @@ TEST(BufferReader, AwaitsAProcessThatIsKilledInACallOfEitherWay) {
     EXPECT_TRUE(collective.owes(1)) << "else the call would go on for good";
     munmap(shared, sizeof(Meeting));
   }
+  const int slots = killed_in[static_cast<std::size_t>(HostWay::kThroughSlots)];
+  const int buffers = killed_in[static_cast<std::size_t>(HostWay::kFromBuffers)];
+  std::printf("killed in %d calls through slots and in %d from buffers\n", slots, buffers);
+  EXPECT_EQ(slots, buffers);
 }
 
 // --- ranks of one thread
-
-/// Groups of two ranks, of which `create` makes each one's.
-template <typename Create>
-std::vector<std::unique_ptr<HostGroup>> formed_pair(Create create) {
-  std::vector<std::unique_ptr<HostGroup>> groups;
-  std::vector<HostCard> cards;
-  for (int rank = 0; rank < 2; ++rank) {
-    groups.push_back(create(rank));
-    cards.push_back(groups.back()->card());
-  }
-  for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
-  return groups;
-}
-
-/// The collectives of the groups that are formed; fewer than there are groups where one is not.
-std::vector<HostCollective> collectives_of(const std::vector<std::unique_ptr<HostGroup>>& groups) {
-  std::vector<HostCollective> all;
-  for (const auto& group : groups)
-    if (group->look() == HostGroup::Standing::kFormed) all.emplace_back(*group);
-  return all;
-}
-
-/// Refuses to read other processes' memory.
-class RefusingKernel final : public transport::test::ForwardingKernel {
- public:
-  bool forbids = false;
-  const Bytes* unreadable = nullptr;
-  int unreadable_error = EFAULT;
-  std::size_t reads = 0;  // of buffers
-
-  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
-                           unsigned long their_count, unsigned long flags) noexcept override {
-    const auto* from = static_cast<const std::byte*>(theirs[0].iov_base);
-    const bool within = unreadable != nullptr && theirs[0].iov_len > 0 && from >= unreadable->data() &&
-                        from < unreadable->data() + unreadable->size();
-    reads += theirs[0].iov_len > 0 ? 1 : 0;
-    if (forbids || within) {
-      errno = forbids ? EPERM : unreadable_error;
-      return -1;
-    }
-    return ForwardingKernel::process_vm_readv(process, mine, count, theirs, their_count, flags);
-  }
-};
 
 /// Ranks of one process that exchange `kLarge` bytes with each other.
 class Exchange : public testing::Test {
@@ -328,7 +292,7 @@ class Exchange : public testing::Test {
     ++call_;
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
       Bytes& in = inputs_[rank];
-      for (std::size_t i = 0; i < in.size(); ++i) in[i] = value(static_cast<int>(rank), call_, i);
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = given_byte(static_cast<int>(rank), call_, i);
       outputs_[rank].assign(kRanks * kLarge, std::byte{});
       all_[rank].start({Collective::kAllToAll,
                         {kLarge, 1, false, 0},
@@ -347,7 +311,8 @@ class Exchange : public testing::Test {
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
       ASSERT_TRUE(all_[rank].finished()) << rank;
       for (std::size_t i = 0; i < outputs_[rank].size(); ++i) {
-        ASSERT_EQ(outputs_[rank][i], value(static_cast<int>(i / kLarge), call_, rank * kLarge + i % kLarge))
+        ASSERT_EQ(outputs_[rank][i],
+                  given_byte(static_cast<int>(i / kLarge), call_, rank * kLarge + i % kLarge))
             << "byte " << i << " of rank " << rank;
       }
     }
@@ -435,7 +400,7 @@ TEST(BufferReader, SpreadsTheSumsOfAnAllReduceThroughSlotsWhereTheyCannotBeRead)
         const std::size_t reads = kernel.reads;
         for (std::size_t rank = 0; rank < 2; ++rank) {
           Bytes& in = in_place ? outputs[rank] : inputs[rank];
-          for (std::size_t i = 0; i < kLarge; ++i) in[i] = value(static_cast<int>(rank), call, i);
+          for (std::size_t i = 0; i < kLarge; ++i) in[i] = given_byte(static_cast<int>(rank), call, i);
           all[rank].start({Collective::kAllReduce,
                            {kLarge, 1, false, 0},
                            DataType::kInt8,
@@ -449,7 +414,8 @@ TEST(BufferReader, SpreadsTheSumsOfAnAllReduceThroughSlotsWhereTheyCannotBeRead)
         for (std::size_t rank = 0; rank < 2; ++rank) {
           ASSERT_TRUE(all[rank].finished()) << rank;
           for (std::size_t i = 0; i < kLarge; ++i)
-            ASSERT_EQ(outputs[rank][i], sum_of_values(2, call, i)) << "byte " << i << " of rank " << rank;
+            ASSERT_EQ(outputs[rank][i], sum_of_given_bytes(2, call, i))
+                << "byte " << i << " of rank " << rank;
         }
         EXPECT_EQ(kernel.reads > reads, call == 0) << "later calls do not try again";
       }
@@ -471,7 +437,8 @@ TEST(BufferReader, ReadsNothingOfTwoRanksWhoseOutputsFillTheOnlyCache) {
     ASSERT_EQ(all.size(), 2u);
     std::vector<Bytes> inputs(2, Bytes(2 * kLarge)), outputs = inputs;
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      for (std::size_t i = 0; i < 2 * kLarge; ++i) inputs[rank][i] = value(static_cast<int>(rank), kCall, i);
+      for (std::size_t i = 0; i < 2 * kLarge; ++i)
+        inputs[rank][i] = given_byte(static_cast<int>(rank), kCall, i);
       all[rank].start({Collective::kAllToAll,
                        {kLarge, 1, false, 0},
                        DataType::kInt8,
@@ -485,81 +452,11 @@ TEST(BufferReader, ReadsNothingOfTwoRanksWhoseOutputsFillTheOnlyCache) {
     for (std::size_t rank = 0; rank < 2; ++rank) {
       ASSERT_TRUE(all[rank].finished()) << rank;
       for (std::size_t i = 0; i < 2 * kLarge; ++i)
-        ASSERT_EQ(outputs[rank][i], value(static_cast<int>(i / kLarge), kCall, rank * kLarge + i % kLarge))
+        ASSERT_EQ(outputs[rank][i],
+                  given_byte(static_cast<int>(i / kLarge), kCall, rank * kLarge + i % kLarge))
             << "byte " << i << " of rank " << rank;
     }
     EXPECT_EQ(kernel.reads > 0, caches.bytes > kWritten || caches.count > 1);
-  }
-}
-
-// Between two ranks the way of a call is chosen in the one before; both must know it, whoever is the root,
-// and whether or not the calls between are of other kinds. At first each way is tried.
-TEST(BufferReader, GoesEitherWayBetweenTwoRanksAndGivesTheSameBytes) {
-  std::mt19937_64 random(test_seed());
-  RefusingKernel kernel;
-  const transport::KernelInPlace in_force(kernel);
-  const auto groups = formed_pair([](int) { return HostGroup::create(); });
-  std::vector<HostCollective> all = collectives_of(groups);
-  ASSERT_EQ(all.size(), 2u);
-  const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
-                         Collective::kAllReduce};
-  std::array<std::array<std::array<int, 2>, 2>, 4> went{};  // by kind, root, and whether a buffer was read
-  constexpr std::size_t kMost = std::size_t{200} << 10, kAround = 8;
-  std::vector<Bytes> inputs(2, Bytes(2 * kMost + kAround)), outputs = inputs;
-  for (std::size_t call = 0; call < 200; ++call) {
-    const std::size_t kind = random() % kinds.size(), offset = random() % kAround;
-    const Collective collective = kinds[kind];
-    // Also a size that goes through slots alone, whose rounds shift what the others find where.
-    const std::array sizes{std::size_t{5000}, (std::size_t{160} << 10) - random() % 70,
-                           kMost - random() % 70};
-    const std::size_t bytes = sizes[random() % sizes.size()];
-    const int root = static_cast<int>(random() % 2);
-    const bool in_place = collective != Collective::kAllToAll && random() % 2 == 0;
-    const std::size_t reads = kernel.reads;
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      std::ranges::fill(outputs[rank], std::byte{0xee});
-      std::byte* const output = outputs[rank].data() + offset;
-      std::byte* input = inputs[rank].data() + offset;
-      if (in_place) input = output + (collective == Collective::kAllGather ? rank * bytes : 0);
-      const bool gives = collective != Collective::kBroadcast || static_cast<int>(rank) == root;
-      for (std::size_t i = 0; gives && i < (collective == Collective::kAllToAll ? 2 : 1) * bytes; ++i)
-        input[i] = value(static_cast<int>(rank), call, i);
-      all[rank].start(
-          {collective, {bytes, 1, false, root}, DataType::kInt8, ReduceOp::kSum, input, output, {}});
-    }
-    for (int vain = 0; !all[0].finished() || !all[1].finished(); ++vain) {
-      ASSERT_LT(vain, 10000) << "nobody moves";
-      HostCollective& one = all[random() % 2];
-      if (!one.finished() && one.progress()) vain = 0;
-      ASSERT_FALSE(one.mismatch());
-    }
-    if (BufferReader::suits(collective, bytes, 2))
-      ++went[kind][collective == Collective::kBroadcast ? static_cast<std::size_t>(root) : 0]
-            [kernel.reads > reads ? 1 : 0];
-    const bool two_parts = collective == Collective::kAllToAll || collective == Collective::kAllGather;
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      for (std::size_t i = 0; i < outputs[rank].size(); ++i) {
-        const bool given = i >= offset && i - offset < (two_parts ? 2 : 1) * bytes;
-        const std::size_t at = i - offset, part = at % bytes;
-        const int from = static_cast<int>(at / bytes);
-        const std::byte expected = !given                                 ? std::byte{0xee}
-                                   : collective == Collective::kAllReduce ? sum_of_values(2, call, at)
-                                   : collective == Collective::kBroadcast ? value(root, call, at)
-                                   : collective == Collective::kAllGather
-                                       ? value(from, call, part)
-                                       : value(from, call, rank * bytes + part);
-        if (outputs[rank][i] == expected) continue;
-        FAIL() << "byte " << i << " of rank " << rank << " in call " << call << ", "
-               << collective_name(collective) << " of " << bytes << " bytes, root " << root
-               << (in_place ? ", in place" : "");
-      }
-    }
-  }
-  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    for (std::size_t root = 0; root < (kinds[kind] == Collective::kBroadcast ? 2 : 1); ++root) {
-      EXPECT_GT(went[kind][root][0], 0) << collective_name(kinds[kind]) << " through slots, root " << root;
-      EXPECT_GT(went[kind][root][1], 0) << collective_name(kinds[kind]) << " from buffers, root " << root;
-    }
   }
 }
 

@@ -63,20 +63,6 @@ bool is_small(Collective collective, std::size_t bytes) noexcept {
   return written > kInlineBytes && written <= kSmallSlotBytes / 2;  // reductions need room to combine in
 }
 
-/// Of the collectives whose way is chosen by what they took.
-std::size_t place_of(Collective collective) noexcept {
-  switch (collective) {
-    case Collective::kAllToAll:
-      return 0;
-    case Collective::kAllGather:
-      return 1;
-    case Collective::kAllReduce:
-      return 2;
-    default:  // a broadcast
-      return 3;
-  }
-}
-
 constexpr std::uint64_t kHashFactor = 0x100000001b3, kFromBuffersFact = std::uint64_t{1} << 32;
 
 /// A hash of what all ranks must agree on.
@@ -120,7 +106,7 @@ void HostCollective::start(const HostCall& call) noexcept {
   looked_ = 0;
   if (!again) facts_ = facts_of(call);
   if (!again || !settled_) prepare();
-  hash_ = hash_after(hash_, facts_ ^ (way_ == HostWay::kFromBuffers ? kFromBuffersFact : 0));
+  hash_ = hash_after(hash_, facts_ ^ (way_.from_buffers() ? kFromBuffersFact : 0));
 }
 
 void HostCollective::prepare() noexcept {
@@ -130,14 +116,14 @@ void HostCollective::prepare() noexcept {
   const std::size_t copied = bytes_copied(call_.collective, bytes, ranks);
   const compute::LastLevelCaches caches = group_.caches();
   streams_ = kCanStream && copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
-  way_ = choose_way();
-  settled_ = way_ == HostWay::kThroughSlots && choice_ == nullptr;
+  way_.begin(call_, copied, streams_);
+  settled_ = way_.is_settled();
   small_ = ranks == 2 && is_small(call_.collective, bytes);
   depth_ = ranks > 2 ? kSlotsOfMany : small_ ? kSmallSlots : kSlots;
   round_bytes_ = ranks > 2 ? kSlotBytes : small_ ? kSmallSlotBytes : kRoundBytesOfTwo;
   last_part_ = ranks > 2 ? 0 : kSlotBytes / kRoundBytesOfTwo - 1;
   summing_ = 0;
-  if (way_ == HostWay::kFromBuffers) reader_.start(call_);
+  if (way_.from_buffers()) reader_.start(call_);
   step_ = round_bytes_;
   std::size_t extra = 0;
   switch (call_.collective) {
@@ -166,7 +152,7 @@ void HostCollective::prepare() noexcept {
     case Collective::kBarrier:
       break;
   }
-  if (way_ == HostWay::kFromBuffers) {
+  if (way_.from_buffers()) {
     rounds_ = summing_ + 2;
   } else if (summing_ > 0) {
     rounds_ = summing_ + spreading_rounds();
@@ -176,44 +162,14 @@ void HostCollective::prepare() noexcept {
   prepare_needed();
 }
 
-HostWay HostCollective::choose_way() noexcept {
-  choice_ = nullptr;
-  const std::size_t bytes = call_.problem.bytes(), ranks = static_cast<std::size_t>(group_.size());
-  if (only_slots_ || !group_.reads_buffers() || !BufferReader::suits(call_.collective, bytes, group_.size()))
-    return HostWay::kThroughSlots;
-  // Slots that are in another cache than their reader are slower than buffers.
-  const compute::LastLevelCaches caches = group_.caches();
-  const bool slots_are_faster =
-      streams_ && caches.count == 1 &&
-      BufferReader::is_slower_than_streams(group_.size(),
-                                           bytes_copied(call_.collective, bytes, ranks) / caches.bytes);
-  const HostWay first = slots_are_faster ? HostWay::kThroughSlots : HostWay::kFromBuffers;
-  if (ranks != 2) return first;
-  choice_ = &choices_.at(place_of(call_.collective), leader(), bytes);
-  const HostWay way = choice_->way_or(first);
-  if (leads()) {
-    choice_->choose();
-    since_ = Clock::steady().now();
-    took_ = {};
-    all_are_here_ = false;
-  }
-  return way;
-}
-
-void HostCollective::note_all_are_here() noexcept {
-  if (round_ != 0 || !measures() || std::exchange(all_are_here_, true)) return;
-  since_ = Clock::steady().now();
-}
-
 std::size_t HostCollective::spreading_rounds() const noexcept {
   return (sum_of(0).bytes + round_bytes_ - 1) / round_bytes_;
 }
 
 void HostCollective::take_slots() noexcept {
-  only_slots_ = true;
+  way_.give_up_buffers();
   if (call_.collective != Collective::kAllReduce) return start(call_);
   // In place the parts that were summed up have no input any more; but the sums are there, and go on.
-  way_ = HostWay::kThroughSlots;
   first_ += rounds_;
   round_ = summing_ = 0;
   rounds_ = spreading_rounds();
@@ -222,7 +178,7 @@ void HostCollective::take_slots() noexcept {
 void HostCollective::prepare_needed() noexcept {
   first_needed_ = 0;
   after_needed_ = group_.size();
-  if (way_ == HostWay::kFromBuffers) return;
+  if (way_.from_buffers()) return;
   const int root = call_.problem.root;
   switch (call_.collective) {
     case Collective::kBroadcast:
@@ -243,7 +199,7 @@ void HostCollective::prepare_needed() noexcept {
 
 bool HostCollective::owes(int rank) const noexcept {
   if (finished() || rank == group_.index()) return false;
-  if (way_ == HostWay::kFromBuffers && round_ == summing_ && reader_.awaits(rank)) return true;
+  if (way_.from_buffers() && round_ == summing_ && reader_.awaits(rank)) return true;
   const std::uint64_t last = number(rounds_ - 1);
   // The slot of the last round is free once everyone has announced the round that all_announced() asks for.
   return !group_.has_announced(rank, needs(rank) ? last : last - std::min(last, depth_ - 1));
@@ -279,6 +235,7 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
     if (looked_ == group_.index()) continue;
     if (!group_.has_announced(looked_, number)) {
       awaited_ = looked_;
+      if (round_ == 0) way_.awaits_others();
       return false;
     }
     const Announcement& theirs = group_.memory(looked_).announcements[number % kSlots];
@@ -286,10 +243,10 @@ bool HostCollective::needed_announced(std::uint64_t number) noexcept {
       mismatch_ = looked_;
       return false;
     }
-    if (choice_ != nullptr) heed(looked_, theirs);
+    way_.heed(looked_, theirs);
   }
   looked_ = 0;
-  if (choice_ != nullptr) note_all_are_here();
+  if (round_ == 0) way_.others_are_here();
   return true;
 }
 
@@ -301,15 +258,12 @@ bool HostCollective::progress() noexcept {
       if (now >= depth_ && !all_announced(now - depth_ + 1)) return moved;
       Announcement& own = group_.own().announcements[now % kSlots];
       own.call = hash_;
-      if (measures()) own.next_way = static_cast<std::uint32_t>(choice_->way_or(HostWay::kFromBuffers));
-      // A call that was only started may begin much later. What a broadcast's root waits for a slot is time
-      // that the other takes to read.
-      if (round_ == 0 && measures() && call_.collective != Collective::kBroadcast)
-        since_ = Clock::steady().now();
+      way_.announce(own);
+      if (round_ == 0) way_.writes_first_round();
       write_round(now);
       group_.announce(now);
-      if (way_ == HostWay::kThroughSlots) take_own(round_);
-      if (round_ == 0 && measures()) took_ = Clock::steady().now() - since_;
+      if (!way_.from_buffers()) take_own(round_);
+      if (round_ == 0) way_.has_written_first_round();
       announced_ = true;
       moved = true;
     }
@@ -318,8 +272,8 @@ bool HostCollective::progress() noexcept {
     ++round_;
     moved = true;
     if (!finished()) continue;
-    if (measures()) choice_->measured(way_, took_ + (Clock::steady().now() - since_), call_.problem.bytes());
-    if (way_ != HostWay::kFromBuffers) continue;
+    way_.end();
+    if (!way_.from_buffers()) continue;
     if (any_failed_to_read(now)) {
       take_slots();
     } else {
@@ -330,7 +284,7 @@ bool HostCollective::progress() noexcept {
 }
 
 void HostCollective::write_round(std::uint64_t number) noexcept {
-  if (way_ == HostWay::kThroughSlots || round_ < summing_) return write(round_);
+  if (!way_.from_buffers() || round_ < summing_) return write(round_);
   std::byte* announcement = group_.own().announcements[number % kSlots].bytes;
   if (round_ == summing_) {
     reader_.announce(announcement);
@@ -376,9 +330,9 @@ bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
 
 /// False where the round is not over.
 bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
-  if (way_ == HostWay::kFromBuffers && round_ == summing_) return read_buffers(number, moved);
+  if (way_.from_buffers() && round_ == summing_) return read_buffers(number, moved);
   if (!needed_announced(number)) return false;
-  if (way_ == HostWay::kThroughSlots || round_ < summing_) read(round_);
+  if (!way_.from_buffers() || round_ < summing_) read(round_);
   return true;
 }
 
@@ -398,28 +352,35 @@ bool HostCollective::read_buffers(std::uint64_t number, bool& moved) noexcept {
         mismatch_ = rank;
         return false;
       }
-      if (choice_ != nullptr) heed(rank, theirs);
+      way_.heed(rank, theirs);
     }
     ready |= std::uint64_t{1} << rank;
   }
-  if (all_are_here && choice_ != nullptr) note_all_are_here();
+  if (round_ == 0 && all_are_here) way_.others_are_here();
+  if (round_ == 0 && !all_are_here) way_.awaits_others();
   moved |= reader_.read(ready, number);
+  if (reader_.done()) way_.has_read_buffers();
   return reader_.done();
 }
 
 void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   written_ += bytes;
+  way_.touches(group_.index(), to, bytes);
   copy_bytes(to, from, bytes);
 }
 
 void HostCollective::contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (!call_.problem.premultiplied) return put(to, from, bytes);
   written_ += bytes;
+  way_.touches(group_.index(), to, bytes);
   premultiply(to, from, bytes / call_.problem.element_bytes, call_.type, call_.factor);
 }
 
 void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  if (rank != group_.index()) read_ += bytes;
+  if (rank != group_.index()) {
+    read_ += bytes;
+    way_.touches(rank, from, bytes);
+  }
   (streams_ ? copy_past_caches : copy_bytes)(to, from, bytes);
 }
 
@@ -433,6 +394,8 @@ void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At&
   const std::size_t count = bytes / call_.problem.element_bytes;
   if (count == 0) return;
   read_ += bytes * static_cast<std::size_t>(group_.size() - 1);
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.index()) way_.touches(rank, at(rank), bytes);
   combine(output, at(0), at(1), count, call_.type, call_.op);
   for (int rank = 2; rank < group_.size(); ++rank)
     combine(output, output, at(rank), count, call_.type, call_.op);

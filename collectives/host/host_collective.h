@@ -7,7 +7,7 @@
 // then it has read that.
 //
 // Large calls whose bytes have one reader can take another way, where every rank may read the memory of the
-// others' processes; between two ranks the faster way is taken (WayChoice). In their first round each
+// others' processes; between two ranks the faster way is taken (CallWay). In their first round each
 // announces where its input lies and reads what it needs there (BufferReader), and in the second that it has
 // read all. Nobody returns before all have. Where a buffer cannot be read, the call starts again and goes
 // through slots, like all later ones.
@@ -27,10 +27,10 @@
 #include <optional>
 
 #include "collectives/host/buffer_reader.h"
+#include "collectives/host/call_way.h"
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
 #include "collectives/host/host_parts.h"
-#include "collectives/host/way_choice.h"
 
 namespace tombolo::collectives {
 
@@ -40,7 +40,9 @@ class HostCollective {
   /// Ranks of a group, so that a part of a slot for each is worth its round.
   static constexpr int kMostRanks = 64;
 
-  explicit HostCollective(HostGroup& group) : group_(group), reader_(group) {}
+  /// The clock takes the time of calls, by which their way is chosen; it outlives this.
+  explicit HostCollective(HostGroup& group, const Clock& clock = Clock::steady())
+      : group_(group), reader_(group), way_(group, clock) {}
 
   /// The buffers live until finished() or clear().
   void start(const HostCall& call) noexcept;
@@ -63,6 +65,8 @@ class HostCollective {
   /// ranks read is given once.
   std::uint64_t written() const noexcept { return written_; }
   std::uint64_t read() const noexcept { return read_; }
+  /// Which way the present call goes; of one that is finished, which way it went.
+  HostWay way() const noexcept { return way_.way(); }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
@@ -123,33 +127,9 @@ class HostCollective {
   /// Has the call, of which a buffer could not be read, go through slots.
   void take_slots() noexcept;
 
-  /// The rank that chooses the way of calls like this one; between two ranks.
-  int leader() const noexcept { return call_.collective == Collective::kBroadcast ? call_.problem.root : 0; }
-  bool leads() const noexcept { return leader() == group_.index(); }
-  /// Of the call that begins; the same on every rank.
-  HostWay choose_way() noexcept;
-  /// Learns from an announcement of another rank what its leader has chosen for the next call like this one,
-  /// of which there is a choice.
-  void heed(int rank, const Announcement& theirs) noexcept {
-    if (rank == leader()) choice_->set(theirs.next_way == 0 ? HostWay::kThroughSlots : HostWay::kFromBuffers);
-  }
-  /// Whether this rank takes the time of the call.
-  bool measures() const noexcept { return choice_ != nullptr && leads(); }
-  /// The others that this rank needs have announced their first round: what it waited for them is no part of
-  /// the call's time.
-  void note_all_are_here() noexcept;
-
   HostGroup& group_;
   BufferReader reader_;
-  HostWay way_ = HostWay::kThroughSlots;
-  WayChoices choices_;
-  /// Of the present call, where there is one. It is one of choices_, so the object is moved only before its
-  /// first call.
-  WayChoice* choice_ = nullptr;
-  TimePoint since_;  // of a call that this rank measures
-  Duration took_{};  // what it took before
-  bool all_are_here_ = false;
-  bool only_slots_ = false;  // a buffer could not be read: all ranks know it from the same call
+  CallWay way_;
   HostCall call_;
   std::uint64_t facts_ = 0;  // a hash of what all ranks must agree on in this call; 0: before the first
   std::uint32_t hash_ = 0;   // of this call and of all before

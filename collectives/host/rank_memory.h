@@ -43,9 +43,8 @@ enum class Reach : std::uint32_t {
 /// A round as its writer announces it.
 struct alignas(64) Announcement {
   std::atomic<std::uint64_t> round;  ///< written last; counted from 1, over all calls
-  std::uint32_t call;  ///< which call it belongs to: a hash of its arguments, and of all calls before
-  std::uint32_t
-      next_way;  ///< of its leader: the way of the next call that is like this one, as WayChoice says
+  std::uint32_t call;      ///< which call it belongs to: a hash of its arguments, and of all calls before
+  std::uint32_t next_way;  ///< of its leader: what it says of calls like this one, as CallWay writes it
   std::byte bytes[kInlineBytes];
 };
 static_assert(sizeof(Announcement) == 64);
@@ -62,6 +61,8 @@ struct RankMemory {
   std::int32_t caches;        ///< how many that are
   /// Bytes that its owner has copied out of other ranks' buffers.
   std::atomic<std::uint64_t> copied;
+  /// By HostWay: what the last broadcast took its owner that it was asked about, as CallWay writes it.
+  alignas(64) std::atomic<std::uint64_t> took[2];
   /// Set while its owner sleeps, who wants its doorbell rung then.
   alignas(64) std::atomic<std::uint32_t> sleeps;
   /// Of the first rank's memory only: how many of the group sleep.

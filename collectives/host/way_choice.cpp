@@ -7,9 +7,8 @@ namespace tombolo::collectives {
 namespace {
 
 constexpr double kMostRise = 1.25;
-/// Calls between two looks at the slower way: at first few, since the first calls also pay for pages of slots
-/// that they are the first to touch. A look at a way that takes four times as long costs 5 % of the calls'
-/// time.
+/// Calls between two looks at the slower way: at first few, since the first call of either way may have
+/// waited for something else. A look at a way that takes four times as long costs 5 % of the calls' time.
 constexpr std::uint8_t kMostUntilLook = 64;
 
 }  // namespace

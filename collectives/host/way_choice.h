@@ -33,9 +33,7 @@ class WayChoice {
   void choose() noexcept;
   /// What a call of this leader with so many bytes (1 or more) took: calls of unlike sizes are compared by
   /// the byte. One that took longer than those before may have waited for something else: it counts for a
-  /// quarter more than was known. One that took less counts in full. The root of a broadcast does not see
-  /// when the other has read all, except by waiting for a slot or for its answer; it is its own time that
-  /// counts.
+  /// quarter more than was known. One that took less counts in full.
   void measured(HostWay way, Duration took, std::size_t bytes) noexcept;
 
  private:

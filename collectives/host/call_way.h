@@ -1,0 +1,133 @@
+// The way of each call among the ranks of one host: which ways it may take, and between two ranks what it
+// took, by which its leader chooses the way of the next call like it.
+//
+// What a call took is counted from when both ranks were there until it was over. The leader takes that time,
+// but of broadcasts, whose root is done long before the other has read all when they go through slots. There
+// the root asks for the time of a call in its announcements, and the other answers when it has read all. It
+// asks for no other call that goes through slots until that answer has come.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "collectives/host/host_call.h"
+#include "collectives/host/host_group.h"
+#include "collectives/host/touched_pages.h"
+#include "collectives/host/way_choice.h"
+
+namespace tombolo::collectives {
+
+/// One thread at a time, like the HostCollective that owns it and tells it how far a call has come.
+class CallWay {
+ public:
+  /// Group and clock live as long as this.
+  CallWay(HostGroup& group, const Clock& clock) noexcept : group_(&group), clock_(&clock) {}
+
+  /// A call begins, or begins again; all ranks come to the same way. `copied`: what all of them write into
+  /// outputs, in bytes, where the call is one that can go past the caches; `streams`: whether it does.
+  void begin(const HostCall& call, std::size_t copied, bool streams) noexcept;
+  /// Of the present call.
+  HostWay way() const noexcept { return way_; }
+  bool from_buffers() const noexcept { return way_ == HostWay::kFromBuffers; }
+  /// Whether the next call goes the same way if it is the same one.
+  bool is_settled() const noexcept { return !from_buffers() && choice_ == nullptr; }
+  /// A buffer could not be read, which all ranks know from the same call: what is left of it goes through
+  /// slots, and so do all later calls.
+  void give_up_buffers() noexcept;
+
+  /// Writes into an announcement of this rank what its leader says of calls like this one.
+  void announce(Announcement& own) const noexcept {
+    if (leads_) own.next_way = said(choice_->way_or(HostWay::kFromBuffers), asked_);
+  }
+  /// Learns that from an announcement of another rank.
+  void heed(int rank, const Announcement& theirs) noexcept;
+
+  /// This rank begins to write its first round, and has announced it.
+  void writes_first_round() noexcept {
+    if (leads_) since_ = clock_->now();  // a call that was only started may begin much later
+  }
+  void has_written_first_round() noexcept {
+    if (leads_) took_ = clock_->now() - since_;
+  }
+  /// In the first round: the others that this rank needs have not announced it so far, and all of them have.
+  /// What it waited for them is no part of the call's time.
+  void awaits_others() noexcept { waited_ = true; }
+  void others_are_here() noexcept {
+    if (choice_ != nullptr && !all_are_here_) note_others_are_here();
+  }
+  /// Bytes there, of what ranks have mapped of each other, are written or read by this rank: bytes of that
+  /// rank's. A call that is the first to touch pages of slots does not count in the choice.
+  void touches(int rank, const std::byte* at, std::size_t bytes) noexcept {
+    if (notes_touched_) note_touched(rank, at, bytes);
+  }
+  /// This rank has read all that it gets from buffers, which it has not announced so far.
+  void has_read_buffers() noexcept {
+    if (asked_ != 0 && !leads_) answer();
+  }
+  /// The call is over for this rank.
+  void end() noexcept {
+    if (leads_) {
+      take_time();
+    } else if (asked_ != 0 && !from_buffers()) {
+      answer();
+    }
+  }
+
+ private:
+  /// What the leader says in 32 bits: the way of the next call, and the number of what it asks for; 0: of
+  /// nothing.
+  static std::uint32_t said(HostWay next, std::uint32_t asked) noexcept {
+    return static_cast<std::uint32_t>(next) | asked << 1;
+  }
+  /// The time of a broadcast as the rank that is not its root has found it.
+  struct Answer {
+    std::uint32_t asked = 0;  // number of what it answers
+    bool waited = false;      // it was there before the root
+    Duration took{};          // after that
+  };
+  Answer answer_of_other(HostWay way) const noexcept;
+
+  bool suits_buffers(const HostCall& call) const noexcept;
+  void note_others_are_here() noexcept;
+  void note_touched(int rank, const std::byte* at, std::size_t bytes) noexcept;
+  void answer() noexcept;
+  void take_time() noexcept;
+  void take_time_of_broadcast() noexcept;
+  /// Looks for the answer about a broadcast that went through slots.
+  void look_for_answer() noexcept;
+
+  HostGroup* group_;
+  const Clock* clock_;
+  WayChoices choices_;
+  bool only_slots_ = false;  // a buffer could not be read
+
+  // Of the present call.
+  HostWay way_ = HostWay::kThroughSlots;
+  /// Where there is one. It is one of choices_, so the object is moved only before its first call.
+  WayChoice* choice_ = nullptr;
+  int leader_ = 0;      // who chooses the way of calls like this one
+  bool leads_ = false;  // this rank is that
+  bool broadcasts_ = false;
+  std::size_t bytes_ = 0;    // as in Problem
+  std::uint32_t asked_ = 0;  // the number of what the leader asks for; 0: of nothing
+  TimePoint since_;
+  Duration took_{};  // what it took before
+  bool waited_ = false, all_are_here_ = false;
+  bool cold_ = false;  // it has touched pages for the first time
+
+  bool notes_touched_ = false;           // the calls of this group have choices
+  std::array<TouchedPages, 2> touched_;  // by the rank whose slots they are
+  std::uint32_t asked_so_far_ = 0;       // by this rank, where it led
+  /// A broadcast through slots that this rank has led and whose time the other has not said.
+  struct Awaited {
+    WayChoice* choice = nullptr;  // null: none
+    std::size_t bytes = 0;
+    std::uint32_t asked = 0;
+    Duration first_round{};  // what the root took to write that
+  };
+  Awaited awaited_;
+};
+
+}  // namespace tombolo::collectives
