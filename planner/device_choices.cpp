@@ -1,12 +1,13 @@
 #include "planner/device_choices.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "planner/model/index.h"
 #include "planner/plan/device_precision.h"
 #include "topology/files/library.h"
@@ -66,6 +67,16 @@ std::vector<LauncherSlot> those(const std::vector<LauncherSlot>& slots, const Ke
   return some;
 }
 
+/// "in fp16", "without exchanges beside products": in what a job differs from another.
+std::string other_choices(const Job& other, const Job& job) {
+  std::vector<std::string> words;
+  if (other.multiplies_in() != job.multiplies_in())
+    words.push_back(fmt::format("in {}", precision_name(other.multiplies_in())));
+  if (other.overlap_tensor != job.overlap_tensor)
+    words.push_back(fmt::format("with{} exchanges beside products", other.overlap_tensor ? "" : "out"));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 }  // namespace
 
 bool suits_tensor_overlap(const ClusterView& view, const std::vector<LauncherSlot>& slots) {
@@ -117,6 +128,38 @@ std::vector<SlotChoice> slot_choices(const ClusterView& view, const std::vector<
       return has_nvlink(view, slot.host) && gpus.multicasts(device_in(view, slot));
     });
   return choices;
+}
+
+bool has_other_choices(const Job& one, const Job& other) noexcept {
+  return one.multiplies_in() != other.multiplies_in() || one.overlap_tensor != other.overlap_tensor;
+}
+
+void note_devices(const ClusterView& view, const std::vector<LauncherSlot>& all, const SlotChoice& taken,
+                  const Job& job, const std::vector<ChoiceTime>& times, Plan& plan) {
+  std::set<std::pair<int, int>> kept;
+  for (const LauncherSlot& slot : taken.slots) kept.insert({slot.host, slot.device});
+  std::map<std::string, std::pair<int, std::set<std::string>>> types;
+  for (const LauncherSlot& slot : all) {
+    if (kept.contains({slot.host, slot.device})) continue;
+    const topology::Host& host = view.host(slot.host);
+    plan.left_out.push_back({host.name, slot.device});
+    auto& [count, hosts] = types[host.devices[at(slot.device)].name];
+    ++count;
+    hosts.insert(host.name);
+  }
+  std::vector<std::string> idle;
+  for (const auto& [name, type] : types)
+    idle.push_back(fmt::format("{} {} of {}", type.first, name, fmt::join(type.second, ", ")));
+  if (!idle.empty())
+    plan.notes.push_back(fmt::format("left out: {}, which {}", fmt::join(idle, "; "), taken.lack));
+  const ChoiceTime* other = nullptr;
+  for (const ChoiceTime& one : times)
+    if (has_other_choices(one.job, job) && (!other || one.step_seconds < other->step_seconds)) other = &one;
+  if (other)
+    plan.notes.push_back(fmt::format("on {}, {}, a step would take {} ({:.2f}x)",
+                                     counted(other->devices, "device"), other_choices(other->job, job),
+                                     format_seconds(other->step_seconds),
+                                     other->step_seconds / plan.prediction.step_seconds));
 }
 
 }  // namespace tombolo::planner

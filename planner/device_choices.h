@@ -33,4 +33,18 @@ struct SlotChoice {
 std::vector<SlotChoice> slot_choices(const ClusterView& view, const std::vector<LauncherSlot>& slots,
                                      const Job& job, const PlanOptions& options);
 
+/// Whether two jobs differ in what follows from devices.
+bool has_other_choices(const Job& one, const Job& other) noexcept;
+
+/// What a step takes of a plan whose job was decided for some devices.
+struct ChoiceTime {
+  Job job;
+  std::size_t devices = 0;  ///< that the plan uses
+  double step_seconds = 0;
+};
+/// Notes in `plan`, whose job was decided to be `job`, which of `all` its slots leave out, and what the best
+/// step of `times` is of those that were decided otherwise.
+void note_devices(const ClusterView& view, const std::vector<LauncherSlot>& all, const SlotChoice& taken,
+                  const Job& job, const std::vector<ChoiceTime>& times, Plan& plan);
+
 }  // namespace tombolo::planner

@@ -151,6 +151,15 @@ TEST(DeviceChoices, AreForFp16WhereTheGpusWithoutBf16MakeAStepShorter) {
   EXPECT_MENTIONS(all_notes(plan), "on 8 devices, in bf16, a step would take");
 }
 
+TEST(DeviceChoices, NothingIsSaidWhereAllDevicesSuit) {
+  PlanOptions options = options_by_devices(true);
+  options.overlap_by_devices = true;
+  Job job = mixed_job();
+  job.sequence_parallel = true;
+  const Plan plan = make_plan(mixed_fleet({kHoppers}), job, options);
+  EXPECT_SILENT_ON(all_notes(plan), "exchanges beside products, a step would take") << "whatever it shares";
+}
+
 TEST(DeviceChoices, HostsThatAreTooSmallForTheFrameworkDoNotCount) {
   const Plan plan =
       make_plan(mixed_fleet({kHoppers, voltas(1e12, 2)}), mixed_job(), options_by_devices(false));

@@ -131,11 +131,6 @@ void note_unstarted(const ClusterView& view, const std::vector<LauncherSlot>& al
       more > 0 ? fmt::format(" and those of {} more hosts", more) : "", traits(plan.job.framework).title));
 }
 
-/// Whether two jobs differ in what follows from devices.
-bool has_other_choices(const Job& one, const Job& other) {
-  return one.multiplies_in() != other.multiplies_in() || one.overlap_tensor != other.overlap_tensor;
-}
-
 /// The slots that a plan uses.
 std::vector<LauncherSlot> slots_of(const ClusterView& view, const Plan& plan) {
   std::vector<LauncherSlot> slots;
@@ -150,52 +145,6 @@ bool is_better(const Plan& plan, const Plan& best, double tolerance) {
       plan.job.multiplies_in() == Precision::kFp16 && best.job.multiplies_in() != Precision::kFp16;
   const double margin = needs_scaling ? 1 + tolerance : 1;
   return plan.prediction.step_seconds * margin < best.prediction.step_seconds;
-}
-
-/// What a step takes that was planned with what followed from some devices.
-struct ChoiceTime {
-  Job job;
-  std::size_t devices = 0;
-  double step_seconds = 0;
-};
-
-/// "in fp16", "without exchanges beside products": in what a job differs from the plan's.
-std::string other_choices(const Job& other, const Job& job) {
-  std::vector<std::string> words;
-  if (other.multiplies_in() != job.multiplies_in())
-    words.push_back(fmt::format("in {}", precision_name(other.multiplies_in())));
-  if (other.overlap_tensor != job.overlap_tensor)
-    words.push_back(fmt::format("with{} exchanges beside products", other.overlap_tensor ? "" : "out"));
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-/// Says which devices the plan leaves out for what the others can, and what a step would take otherwise.
-void note_devices(const ClusterView& view, const std::vector<LauncherSlot>& all, const SlotChoice& taken,
-                  const std::vector<ChoiceTime>& times, Plan& plan) {
-  std::set<std::pair<int, int>> kept;
-  for (const LauncherSlot& slot : taken.slots) kept.insert({slot.host, slot.device});
-  std::map<std::string, std::pair<int, std::set<std::string>>> types;
-  for (const LauncherSlot& slot : all) {
-    if (kept.contains({slot.host, slot.device})) continue;
-    const topology::Host& host = view.host(slot.host);
-    plan.left_out.push_back({host.name, slot.device});
-    auto& [count, hosts] = types[host.devices[at(slot.device)].name];
-    ++count;
-    hosts.insert(host.name);
-  }
-  std::vector<std::string> idle;
-  for (const auto& [name, type] : types)
-    idle.push_back(fmt::format("{} {} of {}", type.first, name, fmt::join(type.second, ", ")));
-  if (!idle.empty())
-    plan.notes.push_back(fmt::format("left out: {}, which {}", fmt::join(idle, "; "), taken.lack));
-  const ChoiceTime* other = nullptr;
-  for (const ChoiceTime& one : times)
-    if (has_other_choices(one.job, plan.job) && (!other || one.step_seconds < other->step_seconds))
-      other = &one;
-  if (other)
-    plan.notes.push_back(fmt::format("on {} devices, {}, a step would take {} ({:.2f}x)", other->devices,
-                                     other_choices(other->job, plan.job), format_seconds(other->step_seconds),
-                                     other->step_seconds / plan.prediction.step_seconds));
 }
 
 /// The plan that was chosen, with the notes that hold for it: all of the strategy's fastest plan where it is
@@ -299,8 +248,9 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   const std::vector<SlotChoice> choices = slot_choices(all, slots, job, options);
   std::optional<Plan> best;
   std::optional<Error> why;
-  std::vector<ChoiceTime> times;
+  std::vector<ChoiceTime> times;  // of plans with one set of choices or another
   const SlotChoice* taken = nullptr;
+  Job taken_job;
   for (const SlotChoice& choice : choices) {
     for (const std::vector<LauncherSlot>& some : startable_slots(choice.slots, can)) {
       try {
@@ -314,13 +264,14 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
         note_unstarted(all, choice.slots, some, plan);
         best = std::move(plan);
         taken = &choice;
+        taken_job = decided;
       } catch (const Error& error) {
         why = error;  // the last is of the most devices per node
       }
     }
   }
   if (!best) throw Error(*why);
-  note_devices(all, slots, *taken, times, *best);
+  note_devices(all, slots, *taken, taken_job, times, *best);
   best->prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / best->prediction.step_seconds;
   return std::move(*best);

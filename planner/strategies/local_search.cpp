@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ class LocalSearch {
     bool better = true;
     while (better && scorer_.simulated() < most_ && looks_ < 50 * most_) {
       better = move_layers();
+      better |= move_layers_of_sets();
       better |= move_rows();
       better |= change_choices();
       better |= move_stages();
@@ -101,6 +103,51 @@ class LocalSearch {
             any = true;
       if (!context_.options.uneven_replicas) break;
     }
+    return any;
+  }
+
+  /// The sets of a pipeline's slots that change together: those of as many layers, the two ends, and all
+  /// between them. Of the first the single ones are left out, which exchange layers one by one.
+  std::vector<std::vector<std::size_t>> sets_of_slots() const {
+    const auto& slots = best_.replicas.front().slots;
+    std::map<int, std::vector<std::size_t>> by_layers;
+    for (std::size_t slot = 0; slot < slots.size(); ++slot) by_layers[slots[slot].layers].push_back(slot);
+    std::vector<std::vector<std::size_t>> sets;
+    for (auto& [layers, its] : by_layers) sets.push_back(std::move(its));
+    if (slots.size() < 3) return sets;
+    std::vector<std::size_t> between(slots.size() - 2);
+    std::iota(between.begin(), between.end(), std::size_t{1});
+    sets.push_back({0, slots.size() - 1});
+    sets.push_back(std::move(between));
+    return sets;
+  }
+
+  /// Gives each slot of one set a layer more, or less, and takes those from, or gives them to, the slots of
+  /// another as evenly as that goes. A step that waits for two stages gets no shorter by a layer of one of
+  /// them, and stages between the ends that must have equally many change together or not at all.
+  bool move_layers_of_sets() {
+    bool any = false;
+    if (!best_.uniform()) return false;
+    const auto sets = sets_of_slots();
+    for (const auto& each : sets)
+      for (const auto& evenly : sets)
+        for (const int more : {1, -1}) {
+          if (std::ranges::find_first_of(each, evenly) != each.end()) continue;
+          if (each.size() == 1 && evenly.size() == 1) continue;
+          while (!spent()) {
+            Layout next = best_;
+            bool possible = true;
+            for (Layout::Replica& replica : next.replicas) {
+              for (const std::size_t slot : each) replica.slots[slot].layers += more;
+              for (std::size_t i = 0; i < each.size(); ++i)
+                replica.slots[evenly[i % evenly.size()]].layers -= more;
+              possible &=
+                  std::ranges::all_of(replica.slots, [](const auto& slot) { return slot.layers > 0; });
+            }
+            if (!possible || !take(next)) break;
+            any = true;
+          }
+        }
     return any;
   }
 

@@ -30,6 +30,26 @@ TEST(LocalSearch, MovesLayersToTheFasterDevice) {
   EXPECT_NEAR(simulate(better, setting.cluster).step_seconds, better.prediction.step_seconds, 1e-12);
 }
 
+TEST(LocalSearch, MovesLayersOfSeveralStagesAtOnceWhereNoSingleOneMay) {
+  // torchtitan's stages between the ends have equally many layers.
+  Job job = free_job(16, 16);
+  job.framework = Framework::kTorchTitan;
+  job.tensor = 1;
+  SearchSetting setting(gpu_cluster({{"slow", 2, 1, topology::NicKind::kTcp, 0, 1e9},
+                                     {"fast", 2, 1, topology::NicKind::kTcp, 0, 3e9}},
+                                    1e12),
+                        job);
+  setting.options.uneven_replicas = false;
+  Layout even;
+  even.replicas = {{{{{0}, 4}, {{2}, 4}, {{3}, 4}, {{1}, 4}}, 16, 1}};
+  const Plan start = start_of(setting, even);
+  const Plan better = improved_plan(setting.context, setting.job, start, 200);
+  EXPECT_LT(better.prediction.step_seconds, 0.65 * start.prediction.step_seconds);
+  const auto slots = layout_of(setting.context, better).replicas.at(0).slots;
+  EXPECT_EQ(slots[0].layers, 2);
+  EXPECT_EQ(slots[1].layers, 6);
+}
+
 TEST(LocalSearch, InterleavesStagesWhoseLayersDoNotDivideIntoChunks) {
   auto cluster = gpu_cluster({{"a", 1, 4}}, 1e12);
   cluster.hosts[0].device_bytes_per_second = 1e12;

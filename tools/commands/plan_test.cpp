@@ -424,7 +424,7 @@ TEST_F(PlanCommand, LooksAtTheDevicesOfTheRanksHostsAlone) {
     return Json::parse(out_).at("job").value("device", "cpu");
   };
   EXPECT_EQ(device({}), "cpu");
-  EXPECT_EQ(device({"--order", "a0,a1"}), "cuda") << "no rank is on a CPU";
+  EXPECT_EQ(device({"-n", "2"}), "cuda") << "no rank is on a CPU";
 }
 
 TEST_F(PlanCommand, TimesARunningPlanOfAnEarlierVersionAsItsFrameworkSends) {
