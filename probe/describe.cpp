@@ -1,10 +1,50 @@
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "probe/gather.h"
 #include "probe/probe.h"
 
 namespace tombolo::probe {
+
+namespace {
+
+using DeviceFigure = double topology::Device::*;
+
+/// What GPUs of that name attain in the mean, of a host or, where it has none that is known, of all hosts; 0
+/// where none is known.
+double figure_of_like_gpus(const topology::ClusterFile& cluster, const topology::Host& host,
+                           const std::string& name, DeviceFigure figure) {
+  const auto mean_of = [&](const auto& hosts) {
+    double sum = 0;
+    int known = 0;
+    for (const topology::Host& each : hosts)
+      for (const topology::Device& device : each.devices)
+        if (device.kind == topology::DeviceKind::kGpu && device.name == name && device.*figure > 0) {
+          sum += device.*figure;
+          ++known;
+        }
+    return known > 0 ? sum / known : 0;
+  };
+  const double here = mean_of(std::span(&host, 1));
+  return here > 0 ? here : mean_of(cluster.hosts);
+}
+
+/// Gives GPUs of which nothing is known, since no rank ran on them, what those of their name attain. A core
+/// gets nothing: how fast it is depends on how many compute beside it.
+void fill_in_gpus(topology::ClusterFile& cluster) {
+  const topology::ClusterFile known = cluster;
+  for (std::size_t host = 0; host < cluster.hosts.size(); ++host)
+    for (topology::Device& device : cluster.hosts[host].devices) {
+      if (device.kind != topology::DeviceKind::kGpu || device.name.empty()) continue;
+      for (const DeviceFigure figure :
+           {&topology::Device::flops_per_second, &topology::Device::memory_bytes_per_second})
+        if (device.*figure <= 0)
+          device.*figure = figure_of_like_gpus(known, known.hosts[host], device.name, figure);
+    }
+}
+
+}  // namespace
 
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
                                const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
@@ -47,6 +87,7 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
       if (attained[at + 1] > 0) device.memory_bytes_per_second = attained[at + 1];
     }
   }
+  fill_in_gpus(cluster);
   cluster.links = measured.links;
   cluster.shared_links = measured.shared;
   name_clusters(cluster, measured.islands);

@@ -77,6 +77,39 @@ TEST(Describe, KeepsWhatTheFileSaysWhereNothingWasMeasured) {
   });
 }
 
+/// A host of GPUs of which nothing is known.
+topology::Host host_of_gpus(const std::string& name, std::size_t devices) {
+  topology::Host host = host_of_cpus(name, devices);
+  for (auto& device : host.devices) {
+    device.name = "H200";
+    device.kind = topology::DeviceKind::kGpu;
+    device.flops_per_second = 0;
+  }
+  return host;
+}
+
+TEST(Describe, GivesGpusThatNoRankRanOnWhatThoseOfTheirNameAttain) {
+  on_two_hosts([](collectives::Communicator& communicator, const std::string& host) {
+    topology::ClusterFile known;
+    known.hosts = {host_of_gpus("a", 4), host_of_gpus("b", 2), host_of_gpus("c", 2)};
+    known.hosts[0].devices[3].name = "A100";
+    known.hosts[1].devices[1].flops_per_second = 5;
+    known.hosts[2].devices[1].kind = topology::DeviceKind::kCpu;
+    const auto cluster =
+        describe(communicator, host_of_gpus(host, 4), known, {}, attained_by(communicator.rank()));
+    const auto& a = cluster.hosts[0].devices;
+    EXPECT_EQ(a.at(0).flops_per_second, 10);
+    EXPECT_EQ(a.at(1).flops_per_second, 12);
+    EXPECT_EQ(a.at(2).flops_per_second, 11) << "in the mean of its host's";
+    EXPECT_EQ(a.at(2).memory_bytes_per_second, 21);
+    EXPECT_EQ(a.at(3).flops_per_second, 0) << "another GPU";
+    EXPECT_EQ(cluster.hosts[1].devices.at(1).flops_per_second, 5) << "as the file says";
+    EXPECT_EQ(cluster.hosts[1].devices.at(1).memory_bytes_per_second, 21);
+    EXPECT_EQ(cluster.hosts[2].devices.at(0).flops_per_second, (10 + 12 + 11 + 5) / 4.0) << "of other hosts";
+    EXPECT_EQ(cluster.hosts[2].devices.at(1).flops_per_second, 0) << "a core";
+  });
+}
+
 TEST(Describe, AddsACoreForEachRankThatHasNoDevice) {
   on_two_hosts([](collectives::Communicator& communicator, const std::string& host) {
     topology::Host mine = host_of_cpus(host, host == "a" ? 1 : 0);

@@ -92,7 +92,8 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
 /// which the ranks are, with their islands for clusters. Its links are those that were `measured`. A device
 /// gets the speed that its rank attained together with the others, as in training; but the speed attained
 /// alone where the file says that the hosts share a processor, because the simulator divides that processor
-/// itself. Every rank gets the same.
+/// itself. A GPU of which nothing is known, since no rank ran on it, gets what those of its name attain, on
+/// its host or else on others. Every rank gets the same.
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
                                const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
                                const ComputeResult& compute);

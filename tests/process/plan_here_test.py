@@ -2,7 +2,7 @@
 """`tombolo plan --here` as ranks of a job on this host, started with torchrun's variables and by `tombolo run`: what it writes,
 what each rank prints, that a host without GPUs is planned for its processors, and what becomes of a plan that runs.
 
-Usage: plan_here_test.py TOMBOLO [unittest arguments]
+Usage: plan_here_test.py TOMBOLO PRETENDED_GPU_SPEED [unittest arguments]
 """
 import json
 import os
@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ports import unused_port  # noqa: E402
 
 TOMBOLO = os.path.abspath(sys.argv[1])
+PRETENDED_GPUS = os.path.abspath(sys.argv[2])  # the driver and cuBLAS in one
 RANKS = 2
 SHAPE = ["--layers", "2", "--width", "64", "--heads", "4", "--context", "32", "--batch", "8"]
 
@@ -91,6 +92,30 @@ class PlanHere(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count("Plan: "), 1, done.stdout)
         self.check_files(profile=True)
+
+    def test_for_another_framework_the_probe_measures_gpus_and_the_constants_are_shares_of_that(self):
+        gpu = {"name": "H100-SXM5-80GB", "kind": "gpu", "memory_bytes": 8e10}
+        cluster = {"tombolo_cluster": 1,
+                   "hosts": [{"name": socket.gethostname(), "cluster": "A",
+                              "nics": [{"name": "lo", "kind": "tcp", "address": "127.0.0.1", "rate_gbps": 10}],
+                              "devices": [gpu] * 4}]}
+        (self.folder / "known.json").write_text(json.dumps(cluster), encoding="utf-8")
+        for name in ("libcuda.so.1", "libcublas.so.13"):  # as the probe asks for first
+            (self.folder / name).symlink_to(PRETENDED_GPUS)
+        self.environment |= {"TOMBOLO_CLUSTER": str(self.folder / "known.json"), "LD_LIBRARY_PATH": str(self.folder)}
+        first, *_ = self.as_torchrun("--framework", "megatron", "--dtype", "bf16", "--json")
+        self.assertEqual(first[0], 0, first[2])
+        self.assertNotIn("was not measured", first[2])
+        devices = json.loads((self.folder / "cluster.json").read_text(encoding="utf-8"))["hosts"][0]["devices"]
+        for figure in ("flops_per_second", "memory_bytes_per_second"):
+            attained = [device[figure] for device in devices for _ in range(device.get("count", 1))]
+            self.assertEqual(len(attained), 4)
+            self.assertGreater(min(attained), 0, "on two no rank ran")
+            self.assertEqual(attained[2], attained[3])
+        self.assertFalse((self.folder / "layers.json").exists())
+        plan = json.loads(first[1])
+        self.assertEqual(plan["job"]["framework"], "megatron")
+        self.assertGreater(plan["prediction"]["step_seconds"], 0)
 
     def plan_for(self, *options):
         """A plan of this host that runs, made without measuring."""
@@ -172,4 +197,4 @@ class PlanHere(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
