@@ -272,6 +272,8 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   }
   if (!best) throw Error(*why);
   note_devices(all, slots, *taken, taken_job, times, *best);
+  if (std::string text = unsaid(job.model, job.framework); !text.empty())
+    best->notes.push_back(std::move(text));
   best->prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / best->prediction.step_seconds;
   return std::move(*best);

@@ -27,6 +27,8 @@ constexpr std::array kKnown{
     Known{Launcher::kMpi, "mpi", std::nullopt, emit_mpi}};
 
 void check_expressible(const Plan& plan, Framework framework) {
+  if (const std::string text = unsaid(plan.job.model, framework); !text.empty())
+    fail(Cause::kUnsupported, "{}", text);
   const std::vector<std::string> lacks = inexpressible(plan, framework);
   if (lacks.empty()) return;
   fail(Cause::kUnsupported,

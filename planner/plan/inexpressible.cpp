@@ -1,6 +1,7 @@
 #include "planner/plan/inexpressible.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -15,18 +16,6 @@ namespace {
 template <typename Range, typename Value>
 bool contains(const Range& range, const Value& value) {
   return std::find(range.begin(), range.end(), value) != range.end();
-}
-
-/// The model's peculiarities that the framework lacks, and how to plan without; empty where it has all.
-std::string lacking_peculiarities(const Model& model, const FrameworkTraits& can) {
-  std::string texts, fields;
-  for (const PeculiarityTraits& one : all_peculiarities()) {
-    if (!model.has(one.peculiarity) || can.peculiarities.has(one.peculiarity)) continue;
-    texts.append(texts.empty() ? "" : ", ").append(one.text);
-    fields.append(fmt::format(",{}=no", one.name));
-  }
-  return texts.empty() ? texts
-                       : fmt::format("{} (--model ...{} plans without, as which it is timed)", texts, fields);
 }
 
 bool nodes_differ(const Plan& plan) {
@@ -113,16 +102,6 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
     lacks("context parallelism by all-to-all");
   if (!can.latent_attention && job.model.latent())
     lacks("latent attention, at least not by its recipe's overrides");
-  if (!can.alibi && job.model.alibi)
-    lacks("ALiBi (--model ...,alibi=no plans with rotary positions, which take as long)");
-  if (!can.gelu_gate && job.model.gelu_gate)
-    lacks("gate through GELU (--model ...,gelu_gate=no plans with SiLU, which takes as long)");
-  if (!can.window && job.model.windowed())
-    lacks(fmt::format(
-        "attention to the last {} tokens alone (--model ...,window=no plans with all, as which it "
-        "is timed)",
-        job.model.window));
-  if (std::string text = lacking_peculiarities(job.model, can); !text.empty()) lacks(text);
   if (job.model.windowed() && framework == Framework::kNeMo && job.context_parallel > 1 &&
       job.context_exchange == ContextExchange::kRing)
     lacks("context parallelism by a ring with attention's windows");
@@ -144,6 +123,27 @@ std::vector<std::string> inexpressible(const Job& job, Framework framework) {
   if (!can.parameter_gather_overlap && job.overlap_parameters)
     lacks("gathering of parameters beside the forward pass");
   return sentences;
+}
+
+std::string unsaid(const Model& model, Framework framework) {
+  const FrameworkTraits& can = traits(framework);
+  std::vector<std::string> texts;
+  std::string fields;
+  const auto lacks = [&](std::string text, std::string_view field) {
+    texts.push_back(std::move(text));
+    fields.append(fmt::format(",{}=no", field));
+  };
+  if (model.alibi && !can.alibi) lacks("ALiBi positions", "alibi");
+  if (model.gelu_gate && !can.gelu_gate) lacks("a gate through GELU", "gelu_gate");
+  if (model.windowed() && !can.window)
+    lacks(fmt::format("attention to the last {} tokens alone", model.window), "window");
+  for (const PeculiarityTraits& one : all_peculiarities())
+    if (model.has(one.peculiarity) && !can.peculiarities.has(one.peculiarity))
+      lacks(std::string(one.text), one.name);
+  if (texts.empty()) return {};
+  return fmt::format(
+      "{} has no argument for {}; a step is timed without, and a script is written for --model {}{}",
+      can.title, fmt::join(texts, ", "), model.name.empty() ? "..." : model.name, fields);
 }
 
 std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {

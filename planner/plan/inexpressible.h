@@ -16,4 +16,9 @@ std::vector<std::string> inexpressible(const Plan& plan, Framework framework);
 /// The same for what a job fixes, before there is a plan.
 std::vector<std::string> inexpressible(const Job& job, Framework framework);
 
+/// What of the model no argument of the framework says, with the fields of `--model` that leave it out; empty
+/// where all can be said. A plan takes as long, and as much memory, without, so that searches do not mind;
+/// emitters refuse it.
+std::string unsaid(const Model& model, Framework framework);
+
 }  // namespace tombolo::planner

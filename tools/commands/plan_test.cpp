@@ -408,6 +408,21 @@ TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
 }
 
+TEST_F(PlanCommand, PlansWhatNoArgumentSaysAndWritesNoScriptForIt) {
+  std::vector<std::string> peculiar{
+      "plan",     "--cluster", file("cluster.json"),
+      "--batch",  "32",        "--framework",
+      "megatron", "--model",   "layers=8,hidden=128,heads=4,context=128,vocabulary=256,relu=yes"};
+  ASSERT_EQ(run(peculiar), kExitOk) << err_;
+  const auto said = out_.find("\nMegatron-LM has no argument for MLPs through ReLU; a step is timed without");
+  EXPECT_LT(said, out_.find("\nWhy:\n")) << out_;
+  peculiar.insert(peculiar.end(), {"--emit", "megatron"});
+  EXPECT_NE(run(peculiar), kExitOk);
+  EXPECT_MENTIONS(err_, "a script is written for --model ...,relu=no");
+  peculiar[8] += ",relu=no";
+  EXPECT_EQ(run(peculiar), kExitOk) << err_;
+}
+
 TEST_F(PlanCommand, LooksAtTheDevicesOfTheRanksHostsAlone) {
   have_gpus("A100-SXM4-80GB");
   auto cluster = topology::ClusterFile::load(file("cluster.json"));

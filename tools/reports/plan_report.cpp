@@ -172,16 +172,21 @@ std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster
                           const Simulation& simulation) {
   std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}{}\n", plan.shape(),
                                  batches_text(plan), plan.strategy, plan.routing, choices_text(plan));
-  // Who trains is said at the top where nobody named it.
-  const std::string guessed = fmt::format("for {}, ", planner::traits(plan.job.framework).title);
-  const auto is_guess = [&](const std::string& note) { return note.starts_with(guessed); };
-  if (const auto note = std::ranges::find_if(plan.notes, is_guess); note != plan.notes.end())
-    text += fmt::format("F{}\n", note->substr(1));
+  // Who trains is said at the top where nobody named it, and what of the model it cannot be told.
+  const std::string_view title = planner::traits(plan.job.framework).title;
+  const auto is_guess = [&](const std::string& note) {
+    return note.starts_with(fmt::format("for {}, ", title));
+  };
+  const auto is_above = [&](const std::string& note) {
+    return is_guess(note) || note.starts_with(fmt::format("{} has no argument for ", title));
+  };
+  for (const std::string& note : plan.notes)
+    if (is_above(note)) text += fmt::format("{}{}\n", is_guess(note) ? 'F' : note.front(), note.substr(1));
   text += headline(plan, cluster, simulation);
   text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
-  if (!std::ranges::all_of(plan.notes, is_guess)) text += "\nWhy:\n";
+  if (!std::ranges::all_of(plan.notes, is_above)) text += "\nWhy:\n";
   for (const std::string& note : plan.notes)
-    if (!is_guess(note)) text += "  - " + note + '\n';
+    if (!is_above(note)) text += "  - " + note + '\n';
   return text;
 }
 
