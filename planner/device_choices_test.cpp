@@ -138,7 +138,11 @@ TEST(DeviceChoices, APlanThatLeavesOutAllGpusWithoutBf16IsForBf16) {
   const Plan plan = make_plan(mixed_fleet({kHoppers, voltas(1e12)}), mixed_job(), options_by_devices(true));
   EXPECT_EQ(plan.job.multiplies_in(), Precision::kBf16);
   EXPECT_EQ(plan.left_out.size(), 4u);
-  EXPECT_MENTIONS(all_notes(plan), "left out: 4 V100-SXM2-32GB of b0, which have no bf16");
+  EXPECT_MENTIONS(all_notes(plan), "left out: 4 V100-SXM2-32GB of b0: one layer takes");
+  PlanOptions generous = options_by_devices(true);
+  generous.tolerance = 0.9;  // with them a step would be shorter, but in fp16
+  EXPECT_MENTIONS(all_notes(make_plan(mixed_fleet({kHoppers, voltas(5e14)}), mixed_job(), generous)),
+                  "left out: 4 V100-SXM2-32GB of b0, which have no bf16");
   EXPECT_EQ(make_plan(mixed_fleet({kHoppers, voltas(1e12)}), mixed_job(), options_by_devices(false))
                 .job.multiplies_in(),
             Precision::kFp16)
@@ -149,6 +153,19 @@ TEST(DeviceChoices, AreForFp16WhereTheGpusWithoutBf16MakeAStepShorter) {
   const Plan plan = make_plan(mixed_fleet({kHoppers, voltas(5e14)}), mixed_job(), options_by_devices(true));
   EXPECT_EQ(plan.job.multiplies_in(), Precision::kFp16);
   EXPECT_MENTIONS(all_notes(plan), "on 8 devices, in bf16, a step would take");
+}
+
+TEST(DeviceChoices, GpusThatAreLeftOutForTheirSlownessAreSaidToBeSlow) {
+  FleetPart slow = kAmperes;
+  slow.flops = 3e12;
+  PlanOptions options = options_by_devices(true);
+  options.overlap_by_devices = true;
+  Job job = mixed_job();
+  job.tensor = 1;  // nothing is exchanged beside products
+  const Plan plan = make_plan(mixed_fleet({kHoppers, slow}), job, options);
+  EXPECT_EQ(plan.left_out.size(), 4u);
+  EXPECT_MENTIONS(all_notes(plan), "left out: 4 A100-SXM4-80GB of b0: one layer takes");
+  EXPECT_SILENT_ON(all_notes(plan), "without further ado");
 }
 
 TEST(DeviceChoices, NothingIsSaidWhereAllDevicesSuit) {

@@ -138,6 +138,22 @@ std::vector<LauncherSlot> slots_of(const ClusterView& view, const Plan& plan) {
   return slots;
 }
 
+/// Where `plan`, which might have used more devices than `best`, leaves the same ones idle, it knows by what
+/// they would hold a step up: takes its reasons over, and returns true.
+bool take_reasons_for_idle(const ClusterView& view, const Plan& plan, Plan& best) {
+  const auto used = [&](const Plan& one) {
+    std::set<std::pair<int, int>> devices;
+    for (const LauncherSlot& slot : slots_of(view, one)) devices.insert({slot.host, slot.device});
+    return devices;
+  };
+  if (used(plan) != used(best)) return false;
+  const auto is_reason = [](const std::string& note) { return note.starts_with("left out: "); };
+  std::erase_if(best.notes, is_reason);
+  std::ranges::copy_if(plan.notes, std::back_inserter(best.notes), is_reason);
+  best.left_out = plan.left_out;
+  return true;
+}
+
 /// Whether a plan is to be preferred to one on fewer devices. To one in bf16, which needs no scaling of the
 /// loss, one in fp16 that counts as equally fast is not.
 bool is_better(const Plan& plan, const Plan& best, double tolerance) {
@@ -258,7 +274,10 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
         if (has_other_choices(decided, job)) check_job(decided, wanted, strategy);
         Plan plan = plan_among(cluster, all, some, decided, options, strategy);
         // What it leaves idle may be all for which the job was decided so; then a choice before had the rest.
-        if (best && has_other_choices(decided_for(all, slots_of(all, plan), job, options), decided)) continue;
+        if (best && has_other_choices(decided_for(all, slots_of(all, plan), job, options), decided)) {
+          if (take_reasons_for_idle(all, plan, *best)) taken = &choice;
+          continue;
+        }
         times.push_back({decided, plan.ranks.size(), plan.prediction.step_seconds});
         if (best && !is_better(plan, *best, options.tolerance)) continue;
         note_unstarted(all, choice.slots, some, plan);

@@ -60,7 +60,10 @@ std::string model_details(const Model& model) {
   if (model.query_key_norms) details.emplace_back("norms of queries and keys");
   if (model.router != Router{}) details.emplace_back("a router as the plan file says");
   if (model.windowed()) details.push_back(fmt::format("attention to the last {} tokens alone", model.window));
-  if (std::string words = peculiarity_words(model.peculiarities); !words.empty())
+  Peculiarities hidden;
+  for (const PeculiarityTraits& one : all_peculiarities())
+    hidden.set(one.peculiarity, model.has(one.peculiarity) && !model.shows(one.peculiarity));
+  if (std::string words = peculiarity_words(model.peculiarities, hidden); !words.empty())
     details.push_back(std::move(words));
   return fmt::format("{}", fmt::join(details, "; "));
 }

@@ -51,7 +51,8 @@ std::string without_multicast(const Plan& plan, const topology::ClusterFile& clu
       [](const auto& known) { return known.compute_capability >= kHopper && known.switched; }, plan, cluster);
   if (device.empty()) return {};
   return fmt::format(
-      "# {} has no multicast, as GPUs have from Hopper on where NVLink switches join them. Without it "
+      "# {} is not known to have multicast, as GPUs have from Hopper on where NVLink switches join them. "
+      "Without it "
       "Transformer\n"
       "# Engine's exchanges beside products only start where they are told to go by CUDA IPC.\n"
       "export UB_SKIPMC=\"${{UB_SKIPMC:-1}}\"\n",

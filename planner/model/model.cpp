@@ -29,9 +29,9 @@ int parse_positive(std::string_view name, std::string_view text) {
   return value;
 }
 
-/// Attention to all tokens where the text is "no"; then no layer has a window of its own either.
+/// Attention to all tokens where the text is "no" or "0"; then no layer has a window of its own either.
 void set_window(Model& model, std::string_view text) {
-  model.window = text == "no" ? 0 : parse_positive("window", text);
+  model.window = text == "no" || text == "0" ? 0 : parse_positive("window", text);
   if (model.window == 0) model.peculiarities.set(Peculiarity::kLocalLayers, false);
 }
 
@@ -148,8 +148,8 @@ void check_details(const Model& model) {
   const auto needs = [&](Peculiarity one, bool other, std::string_view what) {
     for (const PeculiarityTraits& known : all_peculiarities())
       if (known.peculiarity == one && model.has(one) && !other)
-        fail(Cause::kInvalidUsage, "model: {} is of models with {}; say these too, or leave it out",
-             known.name, what);
+        fail(Cause::kInvalidUsage, "model: {} is of models with {}; say these too, or {}=no", known.name,
+             what, known.name);
   };
   needs(Peculiarity::kSharedNorm, model.has(Peculiarity::kParallelMlp), "parallel_mlp");
   needs(Peculiarity::kRelu, !model.gated, "MLPs without a gate (gated=no)");

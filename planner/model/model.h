@@ -64,6 +64,10 @@ struct Model {
   bool has(Peculiarity one) const noexcept { return peculiarities.has(one); }
   /// Whether attention does not look back to the beginning of a row.
   bool windowed() const noexcept { return window > 0 && window < context; }
+  /// Whether rows of `context` tokens show it: layers with windows are as others where no row is longer.
+  bool shows(Peculiarity one) const noexcept {
+    return has(one) && (one != Peculiarity::kLocalLayers || windowed());
+  }
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
   /// Without overflow, since check() names it.
   int inner() const noexcept {

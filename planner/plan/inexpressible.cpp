@@ -138,7 +138,7 @@ std::string unsaid(const Model& model, Framework framework) {
   if (model.windowed() && !can.window)
     lacks(fmt::format("attention to the last {} tokens alone", model.window), "window");
   for (const PeculiarityTraits& one : all_peculiarities())
-    if (model.has(one.peculiarity) && !can.peculiarities.has(one.peculiarity))
+    if (model.shows(one.peculiarity) && !can.peculiarities.has(one.peculiarity))
       lacks(std::string(one.text), one.name);
   if (texts.empty()) return {};
   return fmt::format(

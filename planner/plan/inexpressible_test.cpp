@@ -144,6 +144,9 @@ TEST(Unsaid, NamesWindowsThatAreShorterThanRows) {
             "script is written for --model mistral-7b,window=no");
   EXPECT_EQ(unsaid(resolve_model("mistral-7b"), Framework::kNeMo), "");
   EXPECT_EQ(unsaid(resolve_model("mistral-7b,context=4096"), Framework::kMegatron), "") << "no row is longer";
+  EXPECT_NE(unsaid(resolve_model("gpt-neo-125m"), Framework::kNeMo).find("window"), std::string::npos);
+  EXPECT_EQ(unsaid(resolve_model("gpt-neo-125m,context=256"), Framework::kNeMo).find("window"),
+            std::string::npos);
 }
 
 TEST(Inexpressible, NamesRingsOfWindows) {

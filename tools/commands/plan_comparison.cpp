@@ -50,7 +50,9 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   const planner::Framework limited = job.framework;
   job.framework = planner::Framework::kAny;
   planner::FixedChoices same = fixed;
-  same.overlap_tensor = plan.job.overlap_tensor;  // what GPUs must have for it is no limit of the framework
+  // What GPUs must have for it is no limit of the framework. A plan that shares no layers says nothing of it.
+  const bool shares = std::ranges::any_of(plan.ranks, [](const auto& rank) { return rank.tensor > 0; });
+  if (shares) same.overlap_tensor = plan.job.overlap_tensor;
   planner::open_choices(same, states_memory(cluster), job, options);
   options.tolerance = 0;
   try {

@@ -98,17 +98,36 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
+/// The fields of `--model` without which a model of GPT-2's shape would be like GPT-2, but for its size;
+/// empty where it has another shape.
+std::string fields_beside_gpt2(planner::Model model) {
+  std::string fields;
+  for (const planner::PeculiarityTraits& one : planner::all_peculiarities())
+    if (model.has(one.peculiarity)) fields.append(fmt::format(",{}=no", one.name));
+  if (model.windowed()) fields.append(",window=no");
+  model.peculiarities = {};
+  model.window = 0;
+  return planner::framework_for(model) == planner::Framework::kTombolo ? fields : std::string();
+}
+
 /// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
 void refuse_foreign_model(const planner::Job& job) {
-  if (job.framework == planner::Framework::kTombolo &&
-      planner::framework_for(job.model) != planner::Framework::kTombolo)
+  if (job.framework != planner::Framework::kTombolo ||
+      planner::framework_for(job.model) == planner::Framework::kTombolo)
+    return;
+  const std::string name = job.model.name.empty() ? "..." : job.model.name;
+  if (const std::string fields = fields_beside_gpt2(job.model); !fields.empty())
     fail(Cause::kInvalidUsage,
-         "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
-         "biases, "
-         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, which "
-         "divide the width and have no norms, no experts, no peculiarities), and {} is another; take "
+         "the bundled trainer (--framework tombolo) trains layers as GPT-2 has them; take --model {}{}, or "
          "--framework megatron",
-         job.model.name.empty() ? "this one" : job.model.name);
+         name, fields);
+  fail(Cause::kInvalidUsage,
+       "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
+       "biases, tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, "
+       "which "
+       "divide the width and have no norms, no experts, no windows), and {} is another; take "
+       "--framework megatron",
+       job.model.name.empty() ? "this one" : job.model.name);
 }
 
 /// What is recomputed, where that is fixed: by the user, or by times that were measured with it.

@@ -421,6 +421,10 @@ TEST_F(PlanCommand, PlansWhatNoArgumentSaysAndWritesNoScriptForIt) {
   EXPECT_MENTIONS(err_, "a script is written for --model ...,relu=no");
   peculiar[8] += ",relu=no";
   EXPECT_EQ(run(peculiar), kExitOk) << err_;
+  EXPECT_NE(run({"plan", "--cluster", file("cluster.json"), "--batch", "32", "--framework", "tombolo",
+                 "--model", "gpt2,relu=yes,window=256"}),
+            kExitOk);
+  EXPECT_MENTIONS(err_, "take --model gpt2,relu=no,window=no, or --framework megatron");
 }
 
 TEST_F(PlanCommand, LooksAtTheDevicesOfTheRanksHostsAlone) {
