@@ -14,9 +14,6 @@ namespace {
 
 constexpr int kMostRounds = 40;
 constexpr double kCloseEnough = 1e-3;
-// The limit by which passes on a shared processor are lengthened or shortened: other work may take most of
-// the cores.
-constexpr double kMostSpread = 4;
 constexpr int kHalvings = 14;
 // The speed to begin with where the cluster file does not state that of the memory.
 constexpr double kSomeMemorySpeed = 1e10;

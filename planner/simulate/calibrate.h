@@ -23,6 +23,14 @@ struct Correction {
   double update = 1;
 };
 
+/// The most by which passes are lengthened, or shortened, so that the step takes as long as the measured one.
+inline constexpr double kMostSpread = 4;
+/// Whether a factor was kept from going further by that; if so, the step is not explained.
+constexpr bool at_most_spread(double factor) noexcept {
+  constexpr double kNear = 0.999;
+  return factor > kMostSpread * kNear || factor * kMostSpread * kNear < 1;
+}
+
 struct Calibration {
   Simulation predicted;                                        ///< from the speeds that were given
   Simulation calibrated;                                       ///< from the corrected speeds

@@ -18,6 +18,11 @@ struct LoggedStep {
   int batch = 0;                 ///< rows per step; 0: not told
   bool apart = false;            ///< it took other work than a step: skipped its update, or held a checkpoint
   std::uint64_t line = 0;        ///< of the file, from 1
+  std::int64_t epoch = 0;        ///< where `number` begins again in each epoch
+
+  bool follows(const LoggedStep& other) const noexcept {
+    return epoch != other.epoch ? epoch > other.epoch : number > other.number;
+  }
 };
 
 /// What a log says of the job as a whole; 0: not told.

@@ -43,9 +43,9 @@ bool LogLines::fill() {
 bool LogLines::next(std::string& line) {
   line.clear();
   bool any = false;
-  if (after_newline_) ++number_;
-  after_newline_ = false;
   while (begin_ < end_ || fill()) {
+    if (after_newline_) ++number_;
+    after_newline_ = false;
     any = true;
     const auto from = block_.begin() + static_cast<std::ptrdiff_t>(begin_),
                to = block_.begin() + static_cast<std::ptrdiff_t>(end_);

@@ -18,7 +18,8 @@ class LogLines {
 
   /// Gives the next line; false at the end.
   bool next(std::string& line);
-  /// Of the line that next() gave, from 1, as editors count: by newlines alone.
+  /// Of the line that next() gave, from 1, as editors count: by newlines alone. At the end, how many there
+  /// are.
   std::uint64_t number() const noexcept { return number_; }
   /// At the end: whether the last line had no end.
   bool unfinished() const noexcept { return unfinished_; }

@@ -27,7 +27,11 @@ LogLine read_nemo_line(std::string_view text) {
   step.flops_per_second =
       1e12 * figure_after(printed ? "TFLOPS_per_GPU:" : "TFLOPS_per_GPU=", text, false, line.problem);
   step.batch = count_after(printed ? "global_batch_size:" : "global_batch_size=", text);
-  step.number = printed ? step_number_after("iteration ", text) : step_number_after("global_step=", text);
+  step.number = step_number_after(printed ? "global_step:" : "global_step=", text);
+  if (printed && step.number < 0) {  // the iterations of each epoch begin at 0
+    step.epoch = step_number_after("epoch ", text);
+    step.number = step_number_after("iteration ", text);
+  }
   if (line.problem.empty()) line.step = step;
   return line;
 }

@@ -37,7 +37,8 @@ class FoundInLog {
 
   void add(std::string_view text, std::uint64_t number) {
     LogLine line = format_->read(text);
-    if (line.starts) begin_start();
+    const bool tells_of_job = line.job.batch > 0 || line.job.context > 0 || line.job.devices > 0;
+    if (line.starts || tells_of_job) begin_start();  // it is said of the job before its first step
     if (line.disturbs) disturbed_ = true;
     LoggedJob& job = starts_.back().job;
     if (line.job.batch > 0) job.batch = line.job.batch;
@@ -75,9 +76,10 @@ class FoundInLog {
 
   void add_step(LoggedStep step) {
     const auto& known = starts_.back().steps;
-    if (!known.empty() && step.number >= 0) {
-      if (step.number == known.back().number) return;  // another rank's line of the same step
-      if (step.number < known.back().number) begin_start();
+    if (!known.empty() && step.number >= 0 && !step.follows(known.back())) {
+      // Ranks print each step, and one of them may lag by an interval.
+      if (!known[known.size() - std::min<std::size_t>(known.size(), 2)].follows(step)) return;
+      begin_start();
     }
     step.apart |= disturbed_;
     disturbed_ = false;
@@ -105,12 +107,11 @@ class FoundInLog {
   for (const LogFormat* one : kFormats)
     wanted +=
         fmt::format("{} \"{}\" ({}, {})", wanted.empty() ? "" : ";", one->mark, one->title, one->printed);
-  const std::uint64_t count = lines.number() - (lines.unfinished() ? 0 : 1);
   fail(Cause::kInvalidUsage,
        "{}: neither JSON that `tombolo train --measured` wrote nor a log whose steps can be read: of {}{} "
        "none "
        "has{}. Give the output of the rank that prints these",
-       name, counted(static_cast<std::int64_t>(count), "line"),
+       name, counted(static_cast<std::int64_t>(lines.number()), "line"),
        lines.unfinished() ? " (the last has no end, and does not count)" : "", wanted);
 }
 

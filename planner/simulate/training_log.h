@@ -20,13 +20,13 @@ struct TrainingLog {
 
 /// Reads a log of Megatron-LM, Megatron Bridge, NeMo, torchtitan or DeepSpeed, which it tells apart by the
 /// lines themselves: the format that most lines have is taken. What stands before a line's figures does not
-/// matter (ranks' prefixes, times), nor do colours. Several ranks may print one step; the first of them
-/// counts. Where the job was started again in the same log (its step numbers go back, or it says that it
-/// begins to train), the last start with at least 5 steps counts, else the longest. Steps that held other
-/// work (a skipped update, a checkpoint that the clock did not leave out) count only where there are no
-/// others, and where the batch grows, those with the last one. A line whose figures cannot be read is left
-/// out, as is a last line without an end. Memory is as large as the log has steps, however long its lines
-/// are.
+/// matter (ranks' prefixes, times), nor do colours. Several ranks may print one step, some of them an
+/// interval late; the first of them counts. Where the job was started again in the same log (its step numbers
+/// go back by more than an interval, it says that it begins to train, or it tells of the job after a step),
+/// the last start with at least 5 steps counts, else the longest. Steps that held other work (a skipped
+/// update, a checkpoint that the clock did not leave out) count only where there are no others, and where the
+/// batch grows, those with the last one. A line whose figures cannot be read is left out, as is a last line
+/// without an end. Memory is as large as the log has steps, however long its lines are.
 ///
 /// Throws kInvalidUsage, naming `name`, what was looked for and what to do, where no step can be read.
 TrainingLog read_training_log(std::istream& log, const std::string& name);

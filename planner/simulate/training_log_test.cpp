@@ -243,6 +243,58 @@ TEST(TrainingLog, OfAJobThatWasStartedAgainTheLastStartCounts) {
   EXPECT_EQ(read(started(1, 9, 5000) + begin).median_step(), 5);
 }
 
+/// A start of torchtitan's on that many devices, as it says so before its first step.
+std::string titan_start(int devices, int steps, int tokens_per_second) {
+  std::string text = fmt::format(
+      "[titan] Building device mesh with parallelism: pp=1, dp_replicate=1, dp_shard={}, cp=1, tp=1\n"
+      "[titan] Trainer is initialized with local batch size 8, global batch size {}, gradient accumulation "
+      "steps 4, sequence length 8192, total steps 1000 (warmup 200)\n"
+      "[titan] Training starts at step 1\n",
+      devices, 32 * devices);
+  for (int step = 1; step <= steps; ++step) text += torchtitan_line(step, tokens_per_second);
+  return text;
+}
+
+TEST(TrainingLog, OfEachStartWhatIsSaidOfTheJobIsItsOwn) {
+  const Plan plan = plan_that_ran(Framework::kTorchTitan);
+  const MeasuredRun longer = read(titan_start(8, 20, 7000) + titan_start(16, 3, 6000), plan);
+  EXPECT_EQ(longer.step_seconds.size(), 20U);
+  EXPECT_EQ(longer.devices, 8);
+  EXPECT_EQ(longer.global_batch, 256);
+  const MeasuredRun last = read(titan_start(16, 3, 6000) + titan_start(8, 20, 7000), plan);
+  EXPECT_EQ(last.step_seconds.size(), 20U);
+  EXPECT_EQ(last.devices, 8);
+  EXPECT_EQ(read(titan_start(8, 20, 7000) + titan_start(16, 6, 6000), plan).devices, 16);
+}
+
+TEST(TrainingLog, OfNeMoAnEpochIsNoStart) {
+  const Plan plan = plan_that_ran(Framework::kNeMo);
+  std::string stepped, unstepped;
+  for (int step = 0; step < 24; ++step) {
+    const std::string head = fmt::format("Training epoch {}, iteration {}/7 | ", step / 8, step % 8);
+    stepped += head + fmt::format("global_step: {} | train_step_timing in s: {}\n", step, 4 + 0.1 * step);
+    unstepped += head + fmt::format("train_step_timing in s: {}\n", 4 + 0.1 * step);
+  }
+  for (const std::string& text : {stepped, unstepped}) {
+    const MeasuredRun run = read(text, plan);
+    EXPECT_EQ(run.step_seconds.size(), 24U);
+    EXPECT_TRUE(run.notes.empty()) << run.notes[0];
+    EXPECT_EQ(read(text + text, plan).notes.size(), 1U) << "it was started again";
+  }
+}
+
+TEST(TrainingLog, ARankThatLagsByAnIntervalStartsNothing) {
+  std::string text = torchtitan_line(1, 120);
+  for (int step = 10; step <= 200; step += 10)
+    text += torchtitan_line(step, 7000 + step) + torchtitan_line(step == 10 ? 1 : step - 10, 100, 1);
+  const Plan plan = plan_that_ran(Framework::kTorchTitan);
+  const MeasuredRun run = read(text, plan);
+  EXPECT_EQ(run.step_seconds.size(), 21U);
+  EXPECT_TRUE(run.notes.empty()) << run.notes[0];
+  EXPECT_EQ(run.step_seconds.back(), 512 * 8192 / (7200.0 * 16));
+  EXPECT_EQ(read(text + torchtitan_line(180, 7000), plan).notes.size(), 1U) << "two intervals back";
+}
+
 TEST(TrainingLog, LeavesOutTornLinesAndSaysSo) {
   const MeasuredRun run =
       read(megatron_line(1, 900, 64) + "elapsed time per iteration (ms): 43[default3]: iter\n" +
@@ -264,6 +316,7 @@ TEST(TrainingLog, RefusesWhatHasNoStepAndSaysWhatWasLookedFor) {
         "\"CurrSamplesPerSec=\" (DeepSpeed", "Give the output of the rank"})
     EXPECT_NE(none.find(part), std::string::npos) << part << "\n" << none;
   EXPECT_NE(log_problem("").find("of 0 lines none has"), std::string::npos);
+  EXPECT_NE(log_problem("hello\n 5%\r 6%\r").find("of 2 lines none has"), std::string::npos);
   EXPECT_NE(log_problem("elapsed time per iteration (ms): 43").find("the last has no end"),
             std::string::npos);
   EXPECT_NE(log_problem(std::string(300'000, '\0')).find("of 1 line "), std::string::npos);

@@ -111,6 +111,13 @@ void calibrate_by(const std::string& measured, const planner::Plan& running, top
   for (const std::string& note : run.notes) std::cerr << "tombolo plan: " << measured << ": " << note << '\n';
   try {
     planner::Calibration found = planner::calibrate(running, cluster, run);
+    if (run.ranks.empty() && planner::at_most_spread(found.corrections.front().forward))
+      std::cerr << fmt::format(
+          "tombolo plan: {}: its steps take {} by the log and {} after passes were corrected by a factor of "
+          "{}, "
+          "the most that is tried: is it a log of this plan?\n",
+          measured, format_seconds(run.median_step()), format_seconds(found.calibrated.step_seconds),
+          found.corrections.front().forward > 1 ? planner::kMostSpread : 1 / planner::kMostSpread);
     if (found.profile)
       job.profile = found.profile;
     else
@@ -165,6 +172,8 @@ int run_plan(PlanOptions options) {
       note_framework(options, cluster, next.plan);
       add_reasons(next.plan, cluster);
     }
+    if (std::string left = running_software_left(options, cluster); !left.empty())
+      next.plan.notes.push_back(std::move(left));
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);

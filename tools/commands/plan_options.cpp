@@ -290,10 +290,11 @@ CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
                                  "host or a cluster")
                       ->type_name("CHANGES")
                       ->allow_extra_args(false);
-  auto* running =
-      app.add_option("--running", options.running,
-                     "Plan file that runs now: keep it, or say what moves to the new one and after how many "
-                     "steps that pays. Model, batch and framework are that plan's");
+  auto* running = app.add_option(
+      "--running", options.running,
+      "Plan file that runs now: keep it, or say what moves to the new one and after how many "
+      "steps that pays. Model, batch and framework are that plan's, as are precision, software "
+      "(where all GPUs have a record of it), unfused attention, device and moments");
   app.add_option(
          "--measured", options.measured,
          "With --running: what `tombolo train --measured` wrote of it, or its log by Megatron-LM, NeMo, "
@@ -338,10 +339,28 @@ std::vector<std::string> rank_hosts_of(const PlanOptions& options, const topolog
   return map_ranks(options.order, cluster.hosts, ranks);
 }
 
+std::string running_software_left(const PlanOptions& options, const topology::ClusterFile& cluster) {
+  if (!options.software.empty() || !options.running_job || options.running_job->software.empty()) return {};
+  const std::string& software = options.running_job->software;
+  const auto records = planner::ComputeLibrary::load().of(software);
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices)
+      if (device.kind == topology::DeviceKind::kGpu && (!records || records->find(device.name) == nullptr))
+        return fmt::format(
+            "the running plan was made with the constants of {}, of which the library has none for {} "
+            "of host {}: those of {} count in their place",
+            software, device.name, host.name, planner::traits(options.running_job->framework).title);
+  return {};
+}
+
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   const bool as_running = options.running_job && !options.model.given();
   job.model = as_running ? options.running_job->model : options.model.resolve();
+  if (options.running_job && options.dtype.empty()) {
+    job.model.bytes_per_value = options.running_job->model.bytes_per_value;
+    job.precision = options.running_job->precision;
+  }
   job.framework = framework_of(options, job.model, cluster).framework;
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
@@ -354,10 +373,10 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
     job.context_exchange = *exchange;
   job.fused_attention = !options.unfused_attention;
   set_device(options, cluster, job);
-  if (as_running && options.dtype.empty() && options.running_job->precision)
-    job.precision = options.running_job->precision;
   refuse_foreign_model(job);
   job.software = options.software;
+  if (job.software.empty() && options.running_job && running_software_left(options, cluster).empty())
+    job.software = options.running_job->software;
   job.compute = planner::library_profiles(planner::framework_name(job.framework), job.software);
   if (!job.software.empty() && !job.compute)
     fail(Cause::kInvalidUsage,

@@ -37,7 +37,7 @@ struct PlanOptions {
   std::vector<std::string> what_if;
   std::string running, measured;
   std::optional<planner::Job>
-      running_job;  // of --running, whose model and precision count unless others are given
+      running_job;  // of --running, whose model counts unless one is given, precision and software too
   double steps_left = 1000;
   bool json = false, may_leave_out = false, here = false, unfused_attention = false;
 };
@@ -47,6 +47,9 @@ void add_plan_options(CLI::App& app, PlanOptions& options);
 /// The host of each launcher rank, where --order or --ranks says; empty: one rank per device of the cluster
 /// file. Throws kInvalidUsage as map_ranks() does.
 std::vector<std::string> rank_hosts_of(const PlanOptions& options, const topology::ClusterFile& cluster);
+/// Why the software of the running plan is not taken over: a GPU of the cluster file has no record of it.
+/// Empty where it is, or where there is none. Reads the library.
+std::string running_software_left(const PlanOptions& options, const topology::ClusterFile& cluster);
 /// The job, for the framework that the user named or that fits the model, on the devices of the cluster file.
 /// Throws kInvalidUsage where options contradict each other, and for a model that the bundled trainer cannot
 /// train.

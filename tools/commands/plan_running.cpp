@@ -40,13 +40,17 @@ void refuse_another_job(const planner::Job& running, const PlanOptions& options)
   else if (!options.framework.empty() && options.framework != planner::framework_name(running.framework))
     difference = fmt::format("framework {} in place of {}", options.framework,
                              planner::framework_name(running.framework));
+  else if (!options.dtype.empty() && options.dtype != planner::precision_name(running.multiplies_in()))
+    difference = fmt::format("precision {} in place of {}", options.dtype,
+                             planner::precision_name(running.multiplies_in()));
   else if (options.model.given())
     difference = difference_of(running.model, options.model.resolve());
   if (!difference.empty())
     fail(Cause::kInvalidUsage,
          "--running {} is of another job than what is asked for ({}), so that their steps cannot be "
          "compared; leave "
-         "out --model, its sizes, --batch and --framework, which are that plan's then, or plan without "
+         "out --model, its sizes, --batch, --framework and --dtype, which are that plan's then, or plan "
+         "without "
          "--running",
          options.running, difference);
 }
@@ -71,7 +75,6 @@ void take_over_job(const planner::Plan& running, PlanOptions& options) {
     if (options.device.empty()) options.device = planner::trainer_device_name(job.device);
     if (options.moments.empty() && job.moment_bytes == 2) options.moments = "bf16";
   } else {
-    if (options.software.empty()) options.software = job.software;
     if (!job.fused_attention) options.unfused_attention = true;
   }
 }

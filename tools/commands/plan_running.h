@@ -14,9 +14,10 @@ planner::Plan load_running(const std::string& path);
 planner::Plan parse_running(std::string_view text, const std::string& path);
 
 /// Sets what options leave open of the job to what the running plan has: the model, the batch, the framework
-/// with its software and attention, and the bundled trainer's device and precision. How the job is divided
-/// stays open. Throws kInvalidUsage where options ask for another job, whose steps could not be compared with
-/// the plan's: another batch, framework or model.
+/// with its attention, the precision, and the bundled trainer's device and moments; job_of() takes over the
+/// software, where the cluster's GPUs have records of it. How the job is divided stays open. Throws
+/// kInvalidUsage where options ask for another job, whose steps could not be compared with the plan's:
+/// another batch, framework, precision or model.
 void take_over_job(const planner::Plan& running, PlanOptions& options);
 
 }  // namespace tombolo::tools

@@ -582,6 +582,58 @@ TEST_F(PlanCommand, TakesTheJobOverFromARunningPlan) {
   refuses({"plan", "--cluster", file("cluster.json"), "--layers", "2"}, {"--batch is required"});
 }
 
+TEST_F(PlanCommand, TakesThePrecisionOverFromARunningPlan) {
+  ASSERT_EQ(run_plan({"--framework", "megatron", "--dtype", "bf16", "-o", file("plan.json")}), kExitOk)
+      << err_;
+  const auto running = planner::Plan::load(file("plan.json"));
+  ASSERT_EQ(running.job.model.bytes_per_value, 2);
+  // Of the same model, whose bytes are not said.
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  EXPECT_EQ(Json::parse(out_).at("plan").at("model"), running.to_json().at("model"));
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--dtype", "bf16"}), kExitOk) << err_;
+  for (const char* other : {"fp32", "fp8-hybrid"}) {
+    EXPECT_EQ(run_plan({"--running", file("plan.json"), "--dtype", other}), kExitBadUsage);
+    EXPECT_MENTIONS(err_,
+                    fmt::format("another job than what is asked for (precision {} in place of bf16)", other));
+  }
+}
+
+TEST_F(PlanCommand, TakesTheSoftwareOverFromARunningPlanWhereAllGpusHaveARecordOfIt) {
+  have_gpus("H100-SXM5-80GB");
+  ASSERT_EQ(run_plan({"--framework", "megatron", "--dtype", "bf16", "--software", "nanotron", "-o",
+                      file("plan.json")}),
+            kExitOk)
+      << err_;
+  const auto next = [&] {
+    EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--running", file("plan.json"), "--json"}),
+              kExitOk)
+        << err_;
+    return Json::parse(out_).at("plan");
+  };
+  EXPECT_EQ(next().at("job").at("software"), "nanotron");
+  EXPECT_TRUE(out_.find("the running plan was made with the constants of") == std::string::npos) << out_;
+  have_gpus("A100-SXM4-80GB");
+  EXPECT_FALSE(next().at("job").contains("software"));
+  EXPECT_MENTIONS(
+      out_,
+      "the running plan was made with the constants of nanotron, of which the library has none for "
+      "A100-SXM4-80GB of host a0: those of Megatron-LM count in their place");
+  EXPECT_EQ(run_plan({"--running", file("plan.json"), "--software", "nanotron"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "leave out --software");
+}
+
+TEST_F(PlanCommand, SaysWhereALogIsSoFarFromThePlanThatTheCorrectionHasItsLimit) {
+  const std::vector<std::string> layout{"--framework", "megatron", "--pipeline", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), layout.begin(), layout.end());
+    return run_plan(more);
+  };
+  ASSERT_EQ(with({"-o", file("plan.json")}), kExitOk) << err_;
+  std::ofstream(file("train.log")) << " iteration 1/ 10 | elapsed time per iteration (ms): 9e8 |\n";
+  ASSERT_EQ(with({"--running", file("plan.json"), "--measured", file("train.log")}), kExitOk) << err_;
+  EXPECT_MENTIONS(err_, "corrected by a factor of 4, the most that is tried");
+}
+
 TEST_F(PlanCommand, CorrectsSpeedsByTheLogOfEachFramework) {
   const auto correct = [&](const std::string& framework, const auto& line_of) {
     ASSERT_EQ(run_plan({"--framework", framework, "--pipeline", "2", "-o", file("plan.json")}), kExitOk)

@@ -122,6 +122,10 @@ std::vector<std::string> lines_of_steps(const MeasuredRun& run, const Calibratio
       calibration.profile
           ? fmt::format("on every device passes take {:.2f} times the predicted time", factor)
           : fmt::format("on every device FLOP/s are the predicted divided by {:.2f}", factor)};
+  if (planner::at_most_spread(factor))
+    lines.push_back(
+        fmt::format("a factor of {} is the most that is tried: check that the log is of this plan",
+                    planner::kMostSpread));
   constexpr double kExplained = 0.02;
   const double step = calibration.calibrated.step_seconds, measured = run.median_step();
   if (std::abs(step / measured - 1) > kExplained)
@@ -150,11 +154,11 @@ std::string speed_text(const Plan& plan, const MeasuredRun& run, const Calibrati
   constexpr double kOtherModel = 0.15;
   const double counted =
       planner::utilisation_of(plan, calibration.cluster, run.median_step()).flops_per_second;
-  return fmt::format("The log counts {:.0f} TFLOP/s per GPU; by the plan's model its steps attain {:.0f}{}.",
+  return fmt::format("The log counts {:.0f} TFLOP/s per GPU; by the plan's model its steps attain {:.0f}{}",
                      run.flops_per_second / 1e12, counted / 1e12,
                      std::abs(counted / run.flops_per_second - 1) > kOtherModel
                          ? ": is it a log of this model, on as many GPUs?"
-                         : "");
+                         : ".");
 }
 
 std::vector<std::vector<std::string>> comparison_rows(const std::vector<Compared>& lines) {

@@ -75,11 +75,13 @@ TEST_F(CalibrationReport, OfARunOfWhichOnlyTheStepsAreKnownComparesThose) {
   run_.ranks.clear();
   run_.links.clear();
   run_.flops_per_second = 5e12;
+  calibration_.corrections.front().forward = 1.5;
   calibration_.cluster = planner::testing::make_cluster({{"a", 1}, {"b", 1}}, 1.25e7);
   const std::string text = describe_calibration(plan_, run_, calibration_);
-  EXPECT_NE(
-      text.find("The log counts 5 TFLOP/s per GPU; by the plan's model its steps attain 0: is it a log"),
-      std::string::npos)
+  EXPECT_NE(text.find("The log counts 5 TFLOP/s per GPU; by the plan's model its steps attain 0: is it a log "
+                      "of this model, "
+                      "on as many GPUs?\n"),
+            std::string::npos)
       << text;
   EXPECT_EQ(text.find("stage 0"), std::string::npos) << text;
   EXPECT_EQ(text.find("Bytes per step"), std::string::npos) << text;
@@ -88,6 +90,10 @@ TEST_F(CalibrationReport, OfARunOfWhichOnlyTheStepsAreKnownComparesThose) {
   calibration_.calibrated.step_seconds *= 1.1;
   const std::string unexplained = describe_calibration(plan_, run_, calibration_);
   EXPECT_NE(unexplained.find("do not plan by these FLOP/s"), std::string::npos) << unexplained;
+  EXPECT_EQ(unexplained.find("is the most that is tried"), std::string::npos) << unexplained;
+  calibration_.corrections.front().forward = 3.9998;
+  const std::string limited = describe_calibration(plan_, run_, calibration_);
+  EXPECT_NE(limited.find("a factor of 4 is the most that is tried"), std::string::npos) << limited;
   EXPECT_EQ(calibration_json(plan_, run_, calibration_)["compared"].size(), 1U);
   const std::string page = calibration_page(plan_, calibration_.cluster, run_, calibration_);
   EXPECT_NE(page.find("Only the steps of the run are known."), std::string::npos);
