@@ -23,8 +23,10 @@ std::size_t place_of(Collective collective) noexcept {
 
 /// Numbers have 31 bits, and begin again after that with 1.
 constexpr std::uint32_t kLastNumber = 0x7fffffff;
-/// In an answer, from the lowest bit on: nanoseconds, whether the rank waited, the number of the question.
-constexpr std::uint64_t kMostNanoseconds = 0xffffffff;
+/// In an answer, from the lowest bit on: the time, whether the rank waited, the number of the question. The
+/// time is in units of which 32 bits hold more than a minute: in nanoseconds calls of more than 4.3 s would
+/// all seem to take that.
+constexpr std::uint64_t kNanosecondsPerUnit = 16, kMostUnits = 0xffffffff;
 constexpr int kWaitedBit = 32, kNumberBit = 33;
 
 }  // namespace
@@ -94,7 +96,7 @@ void CallWay::note_touched(int rank, const std::byte* at, std::size_t bytes) noe
 void CallWay::answer() noexcept {
   const Duration took = clock_->now() - since_;
   const auto nanoseconds = static_cast<std::uint64_t>(std::max(took, Duration::zero()).count());
-  const std::uint64_t answer = std::min(nanoseconds, kMostNanoseconds) |
+  const std::uint64_t answer = std::min(nanoseconds / kNanosecondsPerUnit, kMostUnits) |
                                std::uint64_t{waited_} << kWaitedBit | std::uint64_t{asked_} << kNumberBit;
   group_->own().took[static_cast<std::size_t>(way_)].store(answer, std::memory_order_relaxed);
 }
@@ -103,7 +105,7 @@ CallWay::Answer CallWay::answer_of_other(HostWay way) const noexcept {
   const RankMemory& other = group_->memory(1 - group_->index());
   const std::uint64_t answer = other.took[static_cast<std::size_t>(way)].load(std::memory_order_relaxed);
   return {static_cast<std::uint32_t>(answer >> kNumberBit), (answer >> kWaitedBit & 1) != 0,
-          Duration(answer & kMostNanoseconds)};
+          Duration((answer & kMostUnits) * kNanosecondsPerUnit)};
 }
 
 void CallWay::take_time() noexcept {

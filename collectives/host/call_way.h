@@ -3,8 +3,9 @@
 //
 // What a call took is counted from when both ranks were there until it was over. The leader takes that time,
 // but of broadcasts, whose root is done long before the other has read all when they go through slots. There
-// the root asks for the time of a call in its announcements, and the other answers when it has read all. It
-// asks for no other call that goes through slots until that answer has come.
+// the root asks for the time of a call in its announcements, and the other answers when it has read all.
+// Until it has the answer for a call that went through slots, it asks for no other such call. For calls that
+// were the first to touch pages it awaits no answer, since they do not count.
 #pragma once
 
 #include <array>
