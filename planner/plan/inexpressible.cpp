@@ -142,8 +142,8 @@ std::string unsaid(const Model& model, Framework framework) {
       lacks(std::string(one.text), one.name);
   if (texts.empty()) return {};
   return fmt::format(
-      "{} has no argument for {}; a step is timed without, and a script is written for --model {}{}",
-      can.title, fmt::join(texts, ", "), model.name.empty() ? "..." : model.name, fields);
+      "{} has no argument for {}; a step is timed without, and a script is written for --model ...{}",
+      can.title, fmt::join(texts, ", "), fields);
 }
 
 std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {

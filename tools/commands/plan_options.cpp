@@ -115,12 +115,11 @@ void refuse_foreign_model(const planner::Job& job) {
   if (job.framework != planner::Framework::kTombolo ||
       planner::framework_for(job.model) == planner::Framework::kTombolo)
     return;
-  const std::string name = job.model.name.empty() ? "..." : job.model.name;
   if (const std::string fields = fields_beside_gpt2(job.model); !fields.empty())
     fail(Cause::kInvalidUsage,
-         "the bundled trainer (--framework tombolo) trains layers as GPT-2 has them; take --model {}{}, or "
+         "the bundled trainer (--framework tombolo) trains layers as GPT-2 has them; take --model ...{}, or "
          "--framework megatron",
-         name, fields);
+         fields);
   fail(Cause::kInvalidUsage,
        "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
        "biases, tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, "
