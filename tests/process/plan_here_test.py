@@ -156,7 +156,7 @@ class PlanHere(unittest.TestCase):
         change = json.loads(first[1])
         self.assertEqual(change["plan"]["job"]["framework"], "megatron")
         seconds = change["running_step_seconds"]
-        lines = [f" iteration {step}/ 9 | elapsed time per iteration (ms): {2e6 * seconds} | global batch size:  8 |\n"
+        lines = [f" iteration {step}/ 9 | elapsed time per iteration (ms): {2e3 * seconds} | global batch size:  8 |\n"
                  for step in range(1, 10)]
         (self.folder / "train.log").write_text("".join(lines), encoding="utf-8")
         first, *_ = self.again("--measured", "train.log", "--json")
@@ -166,7 +166,7 @@ class PlanHere(unittest.TestCase):
                               env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         measured = json.loads(done.stdout)["step_seconds"]  # by the same measurement, without the log
-        self.assertLess(abs(corrected - 2 * seconds), 0.9 * abs(measured - 2 * seconds))
+        self.assertLess(abs(corrected - 2 * seconds), 0.9 * abs(measured - 2 * seconds) + 0.02 * seconds)
 
     def test_a_running_plan_that_has_more_ranks_than_there_are_now_cannot_go_on(self):
         self.plan_for("-n", "4", "--pipeline", "2", "--data", "2")
