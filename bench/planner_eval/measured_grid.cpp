@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "planner/plan/layer_split.h"
 #include "planner/plan/placement.h"
+#include "planner/search/search.h"
 #include "topology/files/fleet.h"
 
 namespace tombolo::bench {
@@ -79,6 +80,22 @@ Plan grid_plan_of(const Job& job, const std::vector<int>& layers, const ClusterV
 double step_seconds(const Job& job, const std::vector<int>& layers, const topology::ClusterFile& cluster) {
   const ClusterView view(cluster, "per-peer", {});
   return simulate(grid_plan_of(job, layers, view), view, {.spans = false}).step_seconds;
+}
+
+GridRun predicted_run(const Job& job, const std::vector<int>& layers, const topology::ClusterFile& cluster,
+                      double measured) {
+  const ClusterView view(cluster, "per-peer", {});
+  const Plan plan = grid_plan_of(job, layers, view);
+  GridRun run;
+  run.measured = measured;
+  run.predicted = simulate(plan, view, {.spans = false}).step_seconds;
+  run.refused = missing_memory(plan, view).bytes > 0;
+  return run;
+}
+
+std::string beside_measured(const GridRun& run) {
+  return fmt::format(": {:.2f} s, predicted {:.2f} s ({:+.1f} %){}", run.measured, run.predicted,
+                     100 * (run.predicted / run.measured - 1), run.refused ? ", and not to fit" : "");
 }
 
 GridError error_of(const std::vector<GridRun>& runs, bool fitted) {

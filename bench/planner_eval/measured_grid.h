@@ -50,6 +50,12 @@ struct GridError {
   double mean = 0, median = 0;  ///< of the absolute errors, as a share of what was measured
   int rows = 0;
 };
+/// A run that took `measured` seconds: with what is predicted for that plan, and whether it is predicted not
+/// to fit in memory.
+GridRun predicted_run(const planner::Job& job, const std::vector<int>& layers,
+                      const topology::ClusterFile& cluster, double measured);
+/// ": 2.46 s, predicted 2.11 s (-14.0 %), and not to fit".
+std::string beside_measured(const GridRun& run);
 GridError error_of(const std::vector<GridRun>& runs, bool fitted);
 /// By how much the layout that is predicted to be the fastest, of those that are not refused, was slower than
 /// the fastest one, for each group of at least three runs, ascending. A group in which all are refused has

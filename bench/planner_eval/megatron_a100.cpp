@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "bench/planner_eval/measured_grid.h"
-#include "planner/search/search.h"
 
 namespace tombolo::bench {
 
@@ -53,16 +52,8 @@ Job job_of(const PublishedRun& run) {
 /// With what is predicted for it, and whether it is predicted to fit in memory, as it did.
 GridRun predicted(const PublishedRun& run, double seconds) {
   const int nodes = std::max(1, run.gpus / kSeleneNodeGpus), stages = run.pipeline * run.chunks;
-  const topology::ClusterFile cluster =
-      library_cluster(nodes, "A100-SXM4-80GB", run.gpus / nodes, kSeleneNics);
-  const ClusterView view(cluster, "per-peer", {});
-  const Plan plan = grid_plan_of(
-      job_of(run), std::vector<int>(static_cast<std::size_t>(stages), run.layers / stages), view);
-  GridRun one;
-  one.measured = seconds;
-  one.predicted = simulate(plan, view, {.spans = false}).step_seconds;
-  one.refused = missing_memory(plan, view).bytes > 0;
-  return one;
+  return predicted_run(job_of(run), std::vector<int>(static_cast<std::size_t>(stages), run.layers / stages),
+                       library_cluster(nodes, "A100-SXM4-80GB", run.gpus / nodes, kSeleneNics), seconds);
 }
 
 /// Table 5 of arXiv 2205.05198, with the degrees of its table 3.
@@ -117,10 +108,8 @@ void evaluate_megatron_a100(const EvaluationOptions& options, EvaluationReport& 
     const GridRun& one = runs.emplace_back(predicted(run, seconds));
     if (one.refused) ++refused;
     if (options.details)
-      report.note(
-          fmt::format("{} parameters, {} GPUs, {} recomputation: {:.2f} s, predicted {:.2f} s ({:+.1f} %){}",
-                      run.name, run.gpus, recompute_name(run.recompute), one.measured, one.predicted,
-                      100 * (one.predicted / one.measured - 1), one.refused ? ", and not to fit" : ""));
+      report.note(fmt::format("{} parameters, {} GPUs, {} recomputation{}", run.name, run.gpus,
+                              recompute_name(run.recompute), beside_measured(one)));
   };
   for (const PublishedRun& run : recomputation_runs()) add(recomputation, run, run.measured);
   for (const PublishedRun& run : scaling_runs()) add(scaling, run, flops_of(run) / run.gpus / run.measured);
@@ -142,7 +131,9 @@ void evaluate_megatron_a100(const EvaluationOptions& options, EvaluationReport& 
       "2104.04473, "
       "with micro-batches and chunks from Megatron-LM's examples/sc21. Attention is not fused, and no "
       "gradients "
-      "are reduced beside the backward pass.");
+      "are reduced beside the backward pass. Other constants that fit the one node a little better were not "
+      "taken "
+      "since they predict these runs worse.");
   report.note(
       fmt::format("Calculon (calculon-ai/calculon), an analytical model of such runs, errs by {:.2f} % on "
                   "the first 8, by 8.87 % "

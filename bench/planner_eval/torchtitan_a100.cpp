@@ -50,13 +50,11 @@ void evaluate_torchtitan_a100(const EvaluationOptions& options, EvaluationReport
   std::vector<GridRun> runs;
   for (const TitanRun& run : kTitanRuns) {
     const Job job = job_of_titan(run);
-    GridRun& one = runs.emplace_back();
-    one.measured = 1.0 * run.rows_each * job.model.context / run.tokens_per_second;
-    one.predicted = step_seconds(job, {job.model.layers}, cluster);
+    const GridRun& one = runs.emplace_back(predicted_run(
+        job, {job.model.layers}, cluster, 1.0 * run.rows_each * job.model.context / run.tokens_per_second));
     if (options.details)
-      report.note(fmt::format("{}, {} rows each, {} recomputation: {:.2f} s, predicted {:.2f} s ({:+.1f} %)",
-                              run.model, run.rows_each, recompute_name(run.recompute), one.measured,
-                              one.predicted, 100 * (one.predicted / one.measured - 1)));
+      report.note(fmt::format("{}, {} rows each, {} recomputation{}", run.model, run.rows_each,
+                              recompute_name(run.recompute), beside_measured(one)));
   }
   const GridError error = error_of(runs, false);
   report.line("step, mean absolute error", "<= 12 %", describe(error), error.mean <= 0.12);
