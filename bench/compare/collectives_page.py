@@ -4,7 +4,7 @@ import quantities
 
 WON, MEAN = 0.9, 1.5
 TITLES = {"allreduce": "All-reduce", "allgather": "All-gather", "reducescatter": "Reduce-scatter", "broadcast": "Broadcast",
-          "alltoall": "All-to-all", "barrier": "Barrier"}
+          "alltoall": "All-to-all", "reduce": "Reduce", "gather": "Gather", "scatter": "Scatter", "barrier": "Barrier"}
 
 
 def _table(head, rows):

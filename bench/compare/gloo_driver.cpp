@@ -7,10 +7,13 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include "bench/compare/measure.h"
@@ -71,6 +74,33 @@ class Gloo final : public compare::Peer {
         options->setOutput(output, shape.all());
         return {[options] { gloo::alltoall(*options); }, output};
       }
+      case Collective::kReduce: {
+        auto options = std::make_shared<gloo::ReduceOptions>(context_);
+        options->setInput(input, shape.count);
+        options->setOutput(output, shape.count);
+        options->setReduceFunction(sum());
+        options->setRoot(0);
+        return {[options] { gloo::reduce(*options); }, output};
+      }
+      case Collective::kGather: {
+        auto options = std::make_shared<gloo::GatherOptions>(context_);
+        options->setInput(input, shape.count);
+        if (shape.is_root()) options->setOutput(output, shape.all());
+        options->setRoot(0);
+        return {[options] { gloo::gather(*options); }, output};
+      }
+      case Collective::kScatter: {
+        auto options = std::make_shared<gloo::ScatterOptions>(context_);
+        if (shape.is_root()) {
+          std::vector<float*> parts;
+          for (std::size_t part = 0; part < static_cast<std::size_t>(shape.ranks); ++part)
+            parts.push_back(input + part * shape.count);
+          options->setInputs(parts, shape.count);
+        }
+        options->setOutput(output, shape.count);
+        options->setRoot(0);
+        return {[options] { gloo::scatter(*options); }, output};
+      }
       case Collective::kBarrier: {
         auto options = std::make_shared<gloo::BarrierOptions>(context_);
         return {[options] { gloo::barrier(*options); }, output};
@@ -80,6 +110,8 @@ class Gloo final : public compare::Peer {
   }
 
  private:
+  using Sum = void (*)(void*, const void*, const void*, std::size_t);
+  static Sum sum() { return static_cast<Sum>(&gloo::sum<float>); }
   compare::Prepared all_reduce(const compare::Shape& shape, float* input, float* output) {
     const std::string algorithm = setting("COMPARE_ALLREDUCE");
     if (algorithm == "halving-doubling") {
@@ -90,8 +122,7 @@ class Gloo final : public compare::Peer {
     auto options = std::make_shared<gloo::AllreduceOptions>(context_);
     options->setInput(input, shape.count);
     options->setOutput(output, shape.count);
-    options->setReduceFunction(
-        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+    options->setReduceFunction(sum());
     options->setAlgorithm(algorithm == "bcube" ? gloo::AllreduceOptions::Algorithm::BCUBE
                                                : gloo::AllreduceOptions::Algorithm::RING);
     return {[options] { gloo::allreduce(*options); }, output};

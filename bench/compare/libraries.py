@@ -9,7 +9,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall", "barrier"]
+COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall", "reduce", "gather", "scatter", "barrier"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -64,14 +64,20 @@ struct Options {
 };
 
 inline Collective collective_named(const std::string& name) {
-  const std::pair<const char*, Collective> names[] = {
-      {"allreduce", Collective::kAllReduce},         {"allgather", Collective::kAllGather},
-      {"reducescatter", Collective::kReduceScatter}, {"broadcast", Collective::kBroadcast},
-      {"alltoall", Collective::kAllToAll},           {"barrier", Collective::kBarrier}};
+  const std::pair<const char*, Collective> names[] = {{"allreduce", Collective::kAllReduce},
+                                                      {"allgather", Collective::kAllGather},
+                                                      {"reducescatter", Collective::kReduceScatter},
+                                                      {"broadcast", Collective::kBroadcast},
+                                                      {"alltoall", Collective::kAllToAll},
+                                                      {"reduce", Collective::kReduce},
+                                                      {"gather", Collective::kGather},
+                                                      {"scatter", Collective::kScatter},
+                                                      {"barrier", Collective::kBarrier}};
   for (const auto& [known, collective] : names)
     if (name == known) return collective;
-  throw std::runtime_error("unknown collective '" + name +
-                           "'; known are allreduce, allgather, reducescatter, broadcast, alltoall, barrier");
+  std::string all;
+  for (const auto& one : names) all += (all.empty() ? "" : ", ") + std::string(one.first);
+  throw std::runtime_error("unknown collective '" + name + "'; known are " + all);
 }
 
 inline Waiting waiting_named(const std::string& name) {

@@ -29,6 +29,12 @@ std::vector<float> expected(const Shape& shape) {
       case Collective::kAllReduce:
         for (const auto& input : inputs) result[i] += input[i];
         break;
+      case Collective::kReduce:
+        for (const auto& input : inputs) result[i] += input[i];
+        break;
+      case Collective::kScatter:
+        result[i] = inputs[0][own + i];
+        break;
       case Collective::kReduceScatter:
         for (const auto& input : inputs) result[i] += input[own + i];
         break;
@@ -36,6 +42,7 @@ std::vector<float> expected(const Shape& shape) {
         result[i] = inputs[0][i];
         break;
       case Collective::kAllGather:
+      case Collective::kGather:
         result[i] = inputs[part][within];
         break;
       case Collective::kAllToAll:
@@ -51,7 +58,7 @@ std::vector<float> expected(const Shape& shape) {
 TEST(CompareValues, EveryWrongElementIsCounted) {
   for (const Collective collective :
        {Collective::kAllReduce, Collective::kAllGather, Collective::kReduceScatter, Collective::kBroadcast,
-        Collective::kAllToAll})
+        Collective::kAllToAll, Collective::kReduce, Collective::kGather, Collective::kScatter})
     for (const int ranks : {1, 3, 8})
       for (const std::size_t count : {std::size_t{1}, std::size_t{17}}) {
         const Shape shape{collective, count, ranks - 1, ranks};

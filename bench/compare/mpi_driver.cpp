@@ -53,6 +53,15 @@ class Mpi final : public compare::Peer {
       case Collective::kAllToAll:
         MPI_Alltoall(input, count, MPI_FLOAT, output, count, MPI_FLOAT, MPI_COMM_WORLD);
         break;
+      case Collective::kReduce:
+        MPI_Reduce(input, output, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+        break;
+      case Collective::kGather:
+        MPI_Gather(input, count, MPI_FLOAT, output, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Collective::kScatter:
+        MPI_Scatter(input, count, MPI_FLOAT, output, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
       case Collective::kBarrier:
         MPI_Barrier(MPI_COMM_WORLD);
         break;

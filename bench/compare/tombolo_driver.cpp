@@ -42,6 +42,12 @@ class Tombolo final : public compare::Peer {
         return tomboloBroadcast(output, output, count, tomboloFloat32, 0, comm_);
       case Collective::kAllToAll:
         return tomboloAllToAll(input, output, count, tomboloFloat32, comm_);
+      case Collective::kReduce:
+        return tomboloReduce(input, output, count, tomboloFloat32, tomboloSum, 0, comm_);
+      case Collective::kGather:
+        return tomboloGather(input, output, count, tomboloFloat32, 0, comm_);
+      case Collective::kScatter:
+        return tomboloScatter(input, output, count, tomboloFloat32, 0, comm_);
       case Collective::kBarrier:
         return tomboloBarrier(comm_);
     }

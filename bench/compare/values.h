@@ -9,10 +9,20 @@
 
 namespace compare {
 
-enum class Collective { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kBarrier };
+enum class Collective {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kReduce,
+  kGather,
+  kScatter,
+  kBarrier
+};
 
-/// One collective at one size. `count` is in floats: of the vector of an all-reduce and a broadcast, of one
-/// rank's part otherwise.
+/// One collective at one size. `count` is in floats: of the vector of an all-reduce, a broadcast and a
+/// reduce, of one rank's part otherwise. Rank 0 is the root of those that have one.
 struct Shape {
   Collective collective;
   std::size_t count;
@@ -20,11 +30,21 @@ struct Shape {
 
   bool parted() const {
     return collective == Collective::kAllGather || collective == Collective::kReduceScatter ||
-           collective == Collective::kAllToAll;
+           collective == Collective::kAllToAll || collective == Collective::kGather ||
+           collective == Collective::kScatter;
   }
+  bool is_root() const { return rank == 0; }
   std::size_t all() const { return parted() ? count * static_cast<std::size_t>(ranks) : count; }
-  std::size_t sent() const { return collective == Collective::kAllGather ? count : all(); }
-  std::size_t received() const { return collective == Collective::kReduceScatter ? count : all(); }
+  /// Elements that this rank has to give; only a root has a scatter's.
+  std::size_t sent() const {
+    if (collective == Collective::kScatter && !is_root()) return 0;
+    return collective == Collective::kAllGather || collective == Collective::kGather ? count : all();
+  }
+  /// Elements that it gets; only a root gets what a reduce and a gather give.
+  std::size_t received() const {
+    if ((collective == Collective::kReduce || collective == Collective::kGather) && !is_root()) return 0;
+    return collective == Collective::kReduceScatter || collective == Collective::kScatter ? count : all();
+  }
 };
 
 /// The sender's seed tells inputs of ranks, sizes and rounds apart.
@@ -45,8 +65,7 @@ inline void poison(float* memory, std::size_t count) {
   std::memset(memory, 0xff, count * sizeof(float));
 }
 
-/// The number of wrong elements of a result, each of which is computed and compared. Rank 0 is a broadcast's
-/// root.
+/// The number of wrong elements of a result, each of which is computed and compared.
 inline std::size_t wrong_elements(const Shape& shape, std::uint32_t round, const float* result) {
   std::size_t wrong = 0;
   const auto ranks = static_cast<std::size_t>(shape.ranks), rank = static_cast<std::size_t>(shape.rank);
@@ -61,8 +80,10 @@ inline std::size_t wrong_elements(const Shape& shape, std::uint32_t round, const
       wrong += result[i] != sum;
     }
   };
+  if (shape.received() == 0) return 0;
   switch (shape.collective) {
     case Collective::kAllReduce:
+    case Collective::kReduce:
       compare_sum(0);
       break;
     case Collective::kReduceScatter:
@@ -71,7 +92,11 @@ inline std::size_t wrong_elements(const Shape& shape, std::uint32_t round, const
     case Collective::kBroadcast:
       compare_copy(0, 0, 0);
       break;
+    case Collective::kScatter:
+      compare_copy(0, 0, rank * shape.count);
+      break;
     case Collective::kAllGather:
+    case Collective::kGather:
       for (std::size_t from = 0; from < ranks; ++from)
         compare_copy(from * shape.count, static_cast<int>(from), 0);
       break;

@@ -385,7 +385,7 @@ transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline de
 }
 
 bool Communicator::State::may_use_host_memory() const {
-  return options.identity.size <= HostCollective::kMostRanks && options.host_limit != std::size_t{0} &&
+  return options.identity.size <= kMostHostRanks && options.host_limit != std::size_t{0} &&
          options.algorithm == kAutomatic && options.routing == Routing::kPerPeer &&
          transport::allowed(options.router.policy, transport::Carrier::kShm);
 }

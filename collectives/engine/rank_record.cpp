@@ -13,7 +13,7 @@ namespace {
 // processors (without zeros at its end), the set (processor p is bit p % 8 of byte p / 8), u64 links,
 // u16 length of the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 6;  // also of what ranks of one host say to each other in RankMemory
+constexpr std::uint8_t kRecordVersion = 7;  // also of what ranks of one host say to each other in RankMemory
 constexpr std::size_t kMostRecordSettings = 16;
 constexpr std::size_t kMostProcessorBytes = compute::ProcessorSet().size() / 8;
 

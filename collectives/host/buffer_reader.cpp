@@ -12,30 +12,38 @@ namespace {
 /// four and eight ranks on two processors (Intel Xeon, family 6, model 207), slots took as long at 32 KiB and
 /// 1.2 to 1.6 times as long at 64 KiB.
 constexpr std::size_t kLeastOfExchange = std::size_t{64} << 10;
-/// The same among more ranks: with four and eight on two processors (AMD EPYC, family 25, model 17) slots
-/// took 0.4 to 0.9 of the time for parts of 64 to 256 KiB. From 512 KiB on they took as long with four, and
-/// 1.8 times as long with eight, who wait for each other in every round.
-constexpr std::size_t kLeastAmongMany = std::size_t{512} << 10;
-/// A broadcast waits for its root's copy into the slot, and only one of its two ranks reads: there reading
-/// straight was the faster way from 16 KiB on, on another processor (AMD EPYC, family 25, model 17) only
-/// above that (2.7 us through slots, 3.5 straight).
-constexpr std::size_t kLeastOfBroadcast = std::size_t{32} << 10;
+/// Where one of two ranks gives all, the other one waits for its copy into the slot, and only that one reads:
+/// there reading straight was the faster way from 8 KiB on (Intel Xeon, family 6, model 167), on another
+/// processor (AMD EPYC, family 25, model 17) only above 16 KiB (2.7 us through slots, 3.5 straight).
+constexpr std::size_t kLeastOfOneWay = std::size_t{8} << 10;
+/// So many bytes of another rank are read before they are combined: they stay in a second-level cache.
+constexpr std::size_t kOperandBytes = std::size_t{64} << 10;
+static_assert(kOperandBytes <= kSlotBytes);
+
+/// Products lie in no buffer. Only in a reduce may one rank multiply what the other one does not.
+bool multiplies(const HostCall& call) noexcept {
+  return call.collective == Collective::kReduce && call.problem.premultiplied;
+}
 
 }  // namespace
 
 /// What more than one rank reads costs less in slots: these stay in a cache, and the copy into them is made
-/// once for all. So do gathers and scatters, where one rank has a part in every copy and the others share its
-/// work by theirs.
+/// once for all. So do gathers and reduces of more than two ranks, where the root has a part in every copy
+/// and the others share its work by theirs. In a scatter its readers do that work themselves.
 bool BufferReader::suits(Collective collective, std::size_t bytes, int ranks) noexcept {
   switch (collective) {
     case Collective::kAllToAll:
-      return bytes >= (ranks == 2 ? kLeastOfExchange : kLeastAmongMany);
+      return bytes >= kLeastOfExchange;
     case Collective::kAllGather:
       return ranks == 2 && bytes >= kLeastOfExchange;
     case Collective::kAllReduce:  // of which each rank gets the sums of the other
       return ranks == 2 && bytes >= 2 * kLeastOfExchange;
+    case Collective::kScatter:
+      return bytes >= (ranks == 2 ? kLeastOfOneWay : kLeastOfExchange);
     case Collective::kBroadcast:
-      return ranks == 2 && bytes >= kLeastOfBroadcast;
+    case Collective::kGather:
+    case Collective::kReduce:
+      return ranks == 2 && bytes >= kLeastOfOneWay;
     default:
       return false;
   }
@@ -52,7 +60,8 @@ bool BufferReader::is_slower_than_streams(int ranks, std::size_t times) noexcept
 
 void BufferReader::announce(std::byte* announcement) const noexcept {
   const bool gives_sums = call_.collective == Collective::kAllReduce;
-  const auto address = reinterpret_cast<std::uint64_t>(gives_sums ? call_.output : call_.input);
+  auto address = reinterpret_cast<std::uint64_t>(gives_sums ? call_.output : call_.input);
+  if (multiplies(call_)) address = 0;
   std::memcpy(announcement, &address, sizeof(address));
 }
 
@@ -65,12 +74,18 @@ void BufferReader::start(const HostCall& call) noexcept {
   source_ = group_->index();
   for (int rank = 0; rank < group_->size(); ++rank)
     if (gets_from(rank)) unread_ |= std::uint64_t{1} << rank;
+  if (unread_ != 0 && multiplies(call)) fail();
 }
 
 bool BufferReader::gets_from(int source) const noexcept {
   switch (call_.collective) {
     case Collective::kBroadcast:
+    case Collective::kScatter:
       return source == call_.problem.root;
+    case Collective::kGather:
+      return group_->index() == call_.problem.root;
+    case Collective::kReduce:  // its own values are operands where they lie
+      return group_->index() == call_.problem.root && source != call_.problem.root;
     case Collective::kAllReduce:
       return source != group_->index() && bytes_of(source).bytes > 0;
     default:
@@ -82,6 +97,7 @@ Chunk BufferReader::bytes_of(int source) const noexcept {
   const std::size_t bytes = call_.problem.bytes();
   switch (call_.collective) {
     case Collective::kAllToAll:
+    case Collective::kScatter:
       return {static_cast<std::size_t>(group_->index()) * bytes, bytes};
     case Collective::kAllReduce:
       return host_part({0, bytes}, source, group_->size());
@@ -91,9 +107,19 @@ Chunk BufferReader::bytes_of(int source) const noexcept {
 }
 
 std::byte* BufferReader::destination(int source) const noexcept {
-  if (call_.collective == Collective::kBroadcast) return call_.output;
-  if (call_.collective == Collective::kAllReduce) return call_.output + bytes_of(source).begin;
-  return call_.output + static_cast<std::size_t>(source) * call_.problem.bytes();
+  switch (call_.collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return call_.output;
+    case Collective::kAllReduce:
+      return call_.output + bytes_of(source).begin;
+    default:
+      return call_.output + static_cast<std::size_t>(source) * call_.problem.bytes();
+  }
+}
+
+std::size_t BufferReader::longest_read() const noexcept {
+  return call_.collective == Collective::kReduce ? kOperandBytes : kTurn;
 }
 
 bool BufferReader::read(std::uint64_t ready, std::uint64_t number) noexcept {
@@ -107,40 +133,63 @@ bool BufferReader::read(std::uint64_t ready, std::uint64_t number) noexcept {
 }
 
 bool BufferReader::read_from(int source, std::uint64_t number) noexcept {
-  using Outcome = transport::shm::PeerMemory::Outcome;
   const Chunk whole = bytes_of(source);
-  const std::size_t length = std::min(kTurn, whole.bytes - copied_);
-  std::byte* to = destination(source) + copied_;
+  const std::size_t until = std::min(whole.bytes, copied_ + kTurn);
   if (source == group_->index()) {
     const std::byte* from = call_.input + whole.begin + copied_;
-    if (to != from) std::memcpy(to, from, length);
+    std::byte* const to = destination(source) + copied_;
+    if (to != from) std::memcpy(to, from, until - copied_);
+    copied_ = until;
   } else {
     std::uint64_t address = 0;
     std::memcpy(&address, group_->memory(source).announcements[number % kSlots].bytes, sizeof(address));
-    switch (group_->read_buffer(source, {to, length}, address + whole.begin + copied_)) {
-      case Outcome::kRead:
-        break;
-      case Outcome::kNotThePeer:
-        if (group_->has_withdrawn(source)) {
-          gone_ |= std::uint64_t{1} << source;
-          return false;
-        }
-        // It has died, and what it owes says so; or only its first thread has ended.
-        [[fallthrough]];
-      case Outcome::kForbidden:
-      case Outcome::kUnreadable:
-        failed_ = true;
-        unread_ = 0;
-        return true;
+    while (copied_ < until) {
+      const std::size_t length = std::min(until - copied_, longest_read());
+      if (!copy(source, {whole.begin + copied_, length}, address)) return failed_;
+      copied_ += length;
     }
-    group_->count_copied(length);
   }
-  copied_ += length;
   if (copied_ == whole.bytes) {
     copied_ = 0;
     unread_ &= ~(std::uint64_t{1} << source);
   }
   return true;
+}
+
+/// Copies bytes of the buffer at `address` of another rank, or combines them; false where they cannot be
+/// read.
+bool BufferReader::copy(int source, Chunk bytes, std::uint64_t address) noexcept {
+  using Outcome = transport::shm::PeerMemory::Outcome;
+  const bool combines = call_.collective == Collective::kReduce;
+  std::byte* const to = combines ? operand() : destination(source) + copied_;
+  switch (group_->read_buffer(source, {to, bytes.bytes}, address + bytes.begin)) {
+    case Outcome::kRead:
+      break;
+    case Outcome::kNotThePeer:
+      if (group_->has_withdrawn(source)) {
+        gone_ |= std::uint64_t{1} << source;
+        return false;
+      }
+      // It has died, and what it owes says so; or only its first thread has ended.
+      [[fallthrough]];
+    case Outcome::kForbidden:
+    case Outcome::kUnreadable:
+      fail();
+      return false;
+  }
+  group_->count_copied(bytes.bytes);
+  if (combines) combine_operand(bytes);
+  return true;
+}
+
+/// In the order of the two ranks.
+void BufferReader::combine_operand(Chunk bytes) noexcept {
+  const std::size_t count = bytes.bytes / call_.problem.element_bytes;
+  const std::byte* const own = call_.input + bytes.begin;
+  const bool first = group_->index() == 0;
+  std::byte* const output = call_.output + bytes.begin;
+  combine(output, first ? own : operand(), first ? operand() : own, count, call_.type, call_.op);
+  if (call_.problem.average) divide(output, count, call_.type, static_cast<std::size_t>(group_->size()));
 }
 
 }  // namespace tombolo::collectives

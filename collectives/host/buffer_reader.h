@@ -42,7 +42,10 @@ class BufferReader {
   bool read(std::uint64_t ready, std::uint64_t number) noexcept;
   /// Whether the kernel does not let bytes of another be read, as of memory that a driver has mapped, or of a
   /// process whose first thread has ended. Then nothing more is read in this call.
+  /// Nor does it read where values are multiplied first.
   bool failed() const noexcept { return failed_; }
+  /// Of a reduce that failed: how many bytes of the result are there already, the first ones.
+  std::size_t combined() const noexcept { return copied_; }
 
  private:
   /// Which bytes of its announced buffer this rank gets from another, and where they go.
@@ -50,6 +53,17 @@ class BufferReader {
   std::byte* destination(int source) const noexcept;
   bool gets_from(int source) const noexcept;
   bool read_from(int source, std::uint64_t number) noexcept;
+  bool copy(int source, Chunk bytes, std::uint64_t address) noexcept;
+  void combine_operand(Chunk bytes) noexcept;
+  void fail() noexcept {
+    failed_ = true;
+    unread_ = 0;
+  }
+  /// Where a reduce's root puts what it reads, until it is combined: in its own slots, which the other of two
+  /// ranks reads no more once it has begun this call.
+  std::byte* operand() const noexcept { return group_->own().slots[0]; }
+  /// Bytes of one read at most.
+  std::size_t longest_read() const noexcept;
 
   HostGroup* group_;
   HostCall call_;

@@ -1,6 +1,7 @@
 #include "collectives/host/call_way.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "collectives/host/buffer_reader.h"
 
@@ -16,12 +17,33 @@ std::size_t place_of(Collective collective) noexcept {
       return 1;
     case Collective::kAllReduce:
       return 2;
-    default:  // a broadcast
+    case Collective::kGather:
       return 3;
+    case Collective::kScatter:
+      return 4;
+    case Collective::kReduce:
+      return 5;
+    default:  // a broadcast
+      return 6;
   }
 }
 
-/// Numbers have 31 bits, and begin again after that with 1.
+/// The one that gives where all others only get; nothing where there are several. Gathers and reduces of more
+/// than two ranks have one way.
+std::optional<int> only_giver(const HostCall& call) noexcept {
+  switch (call.collective) {
+    case Collective::kBroadcast:
+    case Collective::kScatter:
+      return call.problem.root;
+    case Collective::kGather:
+    case Collective::kReduce:
+      return 1 - call.problem.root;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Numbers have 31 bits, and begin again after that.
 constexpr std::uint32_t kLastNumber = 0x7fffffff;
 /// In an answer, from the lowest bit on: the time, whether the rank waited, the number of the question. The
 /// time is in units of which 32 bits hold more than a minute: in nanoseconds calls of more than 4.3 s would
@@ -36,7 +58,10 @@ void CallWay::begin(const HostCall& call, std::size_t copied, bool streams) noex
   leads_ = false;
   asked_ = 0;
   way_ = HostWay::kThroughSlots;
-  notes_touched_ = group_->size() == 2 && group_->reads_buffers() && !only_slots_;
+  // Of more ranks few calls have a choice: pages that the others have touched count as untouched.
+  notes_touched_ =
+      group_->reads_buffers() &&
+      (group_->size() == 2 || BufferReader::suits(call.collective, call.problem.bytes(), group_->size()));
   if (!suits_buffers(call)) return;
   // Slots that are in another cache than their reader are slower than buffers.
   const compute::LastLevelCaches caches = group_->caches();
@@ -44,9 +69,9 @@ void CallWay::begin(const HostCall& call, std::size_t copied, bool streams) noex
                                 BufferReader::is_slower_than_streams(group_->size(), copied / caches.bytes);
   const HostWay first = slots_are_faster ? HostWay::kThroughSlots : HostWay::kFromBuffers;
   way_ = first;
-  if (group_->size() != 2) return;
-  broadcasts_ = call.collective == Collective::kBroadcast;
-  leader_ = broadcasts_ ? call.problem.root : 0;
+  const std::optional<int> giver = only_giver(call);
+  one_gives_ = giver.has_value();
+  leader_ = giver.value_or(0);
   leads_ = leader_ == group_->index();
   bytes_ = call.problem.bytes();
   choice_ = &choices_.at(place_of(call.collective), leader_, bytes_);
@@ -56,17 +81,22 @@ void CallWay::begin(const HostCall& call, std::size_t copied, bool streams) noex
   if (!leads_) return;
   look_for_answer();
   choice_->choose();
-  if (broadcasts_ && (from_buffers() || awaited_.choice == nullptr))
-    asked_ = asked_so_far_ = asked_so_far_ % kLastNumber + 1;
+  if (one_gives_ && (from_buffers() || awaited_.choice == nullptr)) asked_ = next_question();
+}
+
+/// Ranks answer several leaders, whose numbers are not the same.
+std::uint32_t CallWay::next_question() noexcept {
+  questions_ = (questions_ + 1) % (kLastNumber / kMostHostRanks);
+  return questions_ * kMostHostRanks + static_cast<std::uint32_t>(group_->index()) + 1;
 }
 
 bool CallWay::suits_buffers(const HostCall& call) const noexcept {
-  return !only_slots_ && group_->reads_buffers() &&
+  return !only_slots_[place_of(call.collective)] && group_->reads_buffers() &&
          BufferReader::suits(call.collective, call.problem.bytes(), group_->size());
 }
 
-void CallWay::give_up_buffers() noexcept {
-  only_slots_ = true;
+void CallWay::give_up_buffers(Collective collective) noexcept {
+  only_slots_[place_of(collective)] = true;
   way_ = HostWay::kThroughSlots;
   choice_ = nullptr;
   leads_ = false;
@@ -101,36 +131,44 @@ void CallWay::answer() noexcept {
   group_->own().took[static_cast<std::size_t>(way_)].store(answer, std::memory_order_relaxed);
 }
 
-CallWay::Answer CallWay::answer_of_other(HostWay way) const noexcept {
-  const RankMemory& other = group_->memory(1 - group_->index());
+CallWay::Answer CallWay::answer_of_getter(HostWay way) const noexcept {
+  const RankMemory& other = group_->memory((group_->index() + 1) % group_->size());
   const std::uint64_t answer = other.took[static_cast<std::size_t>(way)].load(std::memory_order_relaxed);
   return {static_cast<std::uint32_t>(answer >> kNumberBit), (answer >> kWaitedBit & 1) != 0,
           Duration((answer & kMostUnits) * kNanosecondsPerUnit)};
 }
 
 void CallWay::take_time() noexcept {
-  if (broadcasts_) return take_time_of_broadcast();
+  if (one_gives_) return take_time_of_getter();
   if (!cold_) choice_->measured(way_, took_ + (clock_->now() - since_), bytes_);
 }
 
-/// The root's own time of a call from buffers is right if it did not wait for the other to come. What it
-/// took to write the first round, through slots, the other one has waited for if it was there before.
-void CallWay::take_time_of_broadcast() noexcept {
+/// Of two ranks: the giver's own time of a call from buffers is right if it did not wait for the other to
+/// come. What it took to write the first round, through slots, the other one has waited for if it was there
+/// before. Of more: a getter that came late finds all written, and the giver may be done before any has read;
+/// the longer time of the two counts.
+Duration CallWay::took_with(HostWay way, const Answer& getter, Duration own) const noexcept {
+  if (group_->size() > 2) return std::max(own, getter.took);
+  if (!getter.waited) return getter.took;
+  return way == HostWay::kFromBuffers ? own : own + getter.took;
+}
+
+void CallWay::take_time_of_getter() noexcept {
+  const Duration own = took_ + (clock_->now() - since_);
   if (from_buffers()) {
-    const Answer other = answer_of_other(way_);
-    if (other.asked == asked_)
-      choice_->measured(way_, other.waited ? took_ + (clock_->now() - since_) : other.took, bytes_);
+    const Answer getter = answer_of_getter(way_);
+    if (getter.asked == asked_) choice_->measured(way_, took_with(way_, getter, own), bytes_);
   } else if (asked_ != 0 && !cold_) {
-    awaited_ = {choice_, bytes_, asked_, took_};
+    awaited_ = {choice_, bytes_, asked_, group_->size() > 2 ? own : took_};
   }
 }
 
 void CallWay::look_for_answer() noexcept {
   if (awaited_.choice == nullptr) return;
-  const Answer other = answer_of_other(HostWay::kThroughSlots);
-  if (other.asked != awaited_.asked) return;
-  const Duration took = other.waited ? awaited_.first_round + other.took : other.took;
-  awaited_.choice->measured(HostWay::kThroughSlots, took, awaited_.bytes);
+  const Answer getter = answer_of_getter(HostWay::kThroughSlots);
+  if (getter.asked != awaited_.asked) return;
+  awaited_.choice->measured(HostWay::kThroughSlots, took_with(HostWay::kThroughSlots, getter, awaited_.own),
+                            awaited_.bytes);
   awaited_.choice = nullptr;
 }
 

@@ -1,4 +1,4 @@
-// Which way calls between two ranks go, by what they take on a clock that only the test moves; and that they
+// Which way calls go, by what they take on a clock that only the test moves; and that they
 // give the right bytes whichever way that is, while one rank is calls ahead of the other, and once buffers
 // cannot be read any more.
 #include "collectives/host/call_way.h"
@@ -74,28 +74,33 @@ class TimedPair {
   std::vector<test::Bytes> buffers_;  // inputs, then outputs
 };
 
-/// Who comes to a broadcast later than the other, by much.
-enum class Later { kNobody, kRoot, kLeaf };
+/// Who comes to a call later than the other, by much.
+enum class Later { kNobody, kGiver, kGetter };
 
-/// The ways of broadcasts of which the leaf reads for so long. Its root has written all into slots by then.
-std::string ways_of_broadcasts(int calls, Later later, microseconds slots, microseconds buffers) {
-  constexpr std::size_t kBytes = std::size_t{15 * 64} << 10;  // as much as a root writes without waiting
+/// The ways of calls of which one rank, who only gets, reads for so long. The giver has written all into
+/// slots by then.
+std::string ways_of_one_way(Collective collective, int calls, Later later, microseconds slots,
+                            microseconds buffers) {
+  // As much as a rank writes without waiting; a scatter leaves half of each slot to the root's own part.
+  const std::size_t bytes = std::size_t{15 * 64} << (collective == Collective::kScatter ? 9 : 10);
   constexpr microseconds kLate(100000);
-  TimedPair pair(Collective::kBroadcast, kBytes, buffers);
-  HostCollective& root = pair.rank(0);
-  HostCollective& leaf = pair.rank(1);
+  // A reduce reads in pieces of 64 KiB, any other call at once.
+  TimedPair pair(collective, bytes, collective == Collective::kReduce ? buffers / 15 : buffers);
+  const std::size_t giving = collective == Collective::kGather || collective == Collective::kReduce ? 1 : 0;
+  HostCollective& root = pair.rank(giving);
+  HostCollective& leaf = pair.rank(1 - giving);
   std::string ways;
   for (int call = 0; call < calls; ++call) {
-    if (later == Later::kRoot) {
-      pair.start(1);
+    if (later == Later::kGiver) {
+      pair.start(1 - giving);
       leaf.progress();
       pair.clock().advance(kLate);
     }
-    pair.start(0);
+    pair.start(giving);
     while (root.progress()) {
     }
-    if (later == Later::kLeaf) pair.clock().advance(kLate);
-    if (later != Later::kRoot) pair.start(1);
+    if (later == Later::kGetter) pair.clock().advance(kLate);
+    if (later != Later::kGiver) pair.start(1 - giving);
     const bool through_slots = pair.way() == 's';
     leaf.progress();
     if (through_slots) {
@@ -109,16 +114,68 @@ std::string ways_of_broadcasts(int calls, Later later, microseconds slots, micro
   return ways;
 }
 
-TEST(CallWay, TakesForABroadcastTheWayThatIsTheFasterOneForWhoReadsIt) {
+class OneWay : public testing::TestWithParam<Collective> {};
+
+TEST_P(OneWay, TakesTheWayThatIsTheFasterOneForWhoGets) {
   for (const microseconds buffers : {microseconds(100), microseconds(10'000'000)}) {
-    for (const Later later : {Later::kNobody, Later::kRoot, Later::kLeaf}) {
+    for (const Later later : {Later::kNobody, Later::kGiver, Later::kGetter}) {
       for (const bool slots_are_faster : {false, true}) {
         const microseconds slots = slots_are_faster ? buffers / 4 : buffers * 4;
-        const std::string ways = ways_of_broadcasts(120, later, slots, buffers);
+        const std::string ways = ways_of_one_way(GetParam(), 120, later, slots, buffers);
         const auto slower = std::ranges::count(ways.substr(40), slots_are_faster ? 'b' : 's');
         EXPECT_LE(slower, 3) << ways << " where " << static_cast<int>(later) << " was later and buffers took "
                              << buffers.count() << " us";
       }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(CallWay, OneWay,
+                         testing::Values(Collective::kBroadcast, Collective::kScatter, Collective::kGather,
+                                         Collective::kReduce),
+                         [](const auto& tested) {
+                           std::string name(collective_name(tested.param));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+/// The ways of calls of three ranks, which take so long, or each read so long. Rank 1 is the root.
+std::string ways_of_three(Collective collective, int calls, microseconds slots, microseconds read) {
+  constexpr std::size_t kBytes = std::size_t{100} << 10, kRanks = 3;
+  FakeClock clock;
+  TimedReads kernel(clock, read);
+  const transport::KernelInPlace in_place(kernel);
+  const auto groups = test::formed(kRanks, [](int) { return HostGroup::create(Reach::kBuffers, {0, 1}); });
+  std::vector<HostCollective> all = test::collectives_of(groups, clock);
+  std::vector<test::Bytes> inputs(kRanks, test::Bytes(kRanks * kBytes)), outputs = inputs;
+  std::string ways;
+  for (int call = 0; call < calls; ++call) {
+    for (std::size_t rank = 0; rank < kRanks; ++rank)
+      all[rank].start({collective,
+                       {kBytes, 1, false, 1},
+                       DataType::kInt8,
+                       ReduceOp::kSum,
+                       inputs[rank].data(),
+                       outputs[rank].data(),
+                       {}});
+    for (const HostCollective& one : all) EXPECT_EQ(one.way(), all[0].way()) << "call " << call;
+    for (const std::size_t before_root : {2U, 0U}) all[before_root].progress();
+    ways += all[0].way() == HostWay::kThroughSlots ? 's' : 'b';
+    if (ways.back() == 's') clock.advance(slots);
+    for (int turn = 0; turn < 1000; ++turn)
+      for (HostCollective& one : all) one.progress();
+    for (HostCollective& one : all) EXPECT_TRUE(one.finished()) << "call " << call;
+  }
+  return ways;
+}
+
+TEST(CallWay, TakesAmongThreeRanksTheWayThatIsTheFasterOne) {
+  for (const Collective collective : {Collective::kAllToAll, Collective::kScatter}) {
+    for (const bool slots_are_faster : {false, true}) {
+      const std::string ways =
+          ways_of_three(collective, 150, microseconds(slots_are_faster ? 10 : 4000), microseconds(100));
+      const auto slower = std::ranges::count(ways.substr(60), slots_are_faster ? 'b' : 's');
+      EXPECT_LE(slower, 3) << collective_name(collective) << ": " << ways;
     }
   }
 }
@@ -173,11 +230,15 @@ class Caller {
     std::byte* const output = output_.data() + drawn.offset;
     std::byte* input = input_.data() + drawn.offset;
     if (drawn.in_place)
-      input =
-          output +
-          (drawn.collective == Collective::kAllGather ? static_cast<std::size_t>(rank_) * drawn.bytes : 0);
-    const bool gives = drawn.collective != Collective::kBroadcast || rank_ == drawn.root;
-    const std::size_t given = (drawn.collective == Collective::kAllToAll ? 2 : 1) * drawn.bytes;
+      input = output + (drawn.collective == Collective::kAllGather || drawn.collective == Collective::kGather
+                            ? static_cast<std::size_t>(rank_) * drawn.bytes
+                            : 0);
+    const bool one_gives =
+        drawn.collective == Collective::kBroadcast || drawn.collective == Collective::kScatter;
+    const bool gives = !one_gives || rank_ == drawn.root;
+    const bool scatters =
+        drawn.collective == Collective::kAllToAll || drawn.collective == Collective::kScatter;
+    const std::size_t given = (scatters ? 2 : 1) * drawn.bytes;
     for (std::size_t i = 0; gives && i < given; ++i) input[i] = test::given_byte(rank_, calls_, i);
     call_ = {drawn.collective,
              {drawn.bytes, 1, false, drawn.root},
@@ -193,11 +254,14 @@ class Caller {
 
   /// Once the call is finished: empty, or what is wrong with the output.
   std::string end() {
-    const bool two_parts =
-        call_.collective == Collective::kAllToAll || call_.collective == Collective::kAllGather;
+    const bool two_parts = call_.collective == Collective::kAllToAll ||
+                           call_.collective == Collective::kAllGather ||
+                           call_.collective == Collective::kGather;
+    const bool one_gets = call_.collective == Collective::kGather || call_.collective == Collective::kReduce;
     const std::size_t bytes = (two_parts ? 2 : 1) * call_.problem.bytes();
     const std::size_t call = calls_++;
     idle_ = true;
+    if (one_gets && rank_ != call_.problem.root) return {};
     for (std::size_t i = 0; i < output_.size(); ++i) {
       const bool within = i >= offset_ && i - offset_ < bytes;
       const std::byte expected =
@@ -233,8 +297,13 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
   const auto groups = test::formed_pair([](int) { return HostGroup::create(); });
   std::vector<HostCollective> all = test::collectives_of(groups);
   ASSERT_EQ(all.size(), 2u);
-  const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
-                         Collective::kAllReduce};
+  const std::array kinds{Collective::kAllToAll,  Collective::kAllGather, Collective::kBroadcast,
+                         Collective::kAllReduce, Collective::kGather,    Collective::kScatter,
+                         Collective::kReduce};
+  const auto has_root = [](Collective collective) {
+    return collective != Collective::kAllToAll && collective != Collective::kAllGather &&
+           collective != Collective::kAllReduce;
+  };
   constexpr std::size_t kMost = std::size_t{200} << 10, kCalls = 200;
   std::vector<DrawnCall> calls;
   while (calls.size() < kCalls) {
@@ -246,7 +315,8 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
       // find where.
       const std::array sizes{std::size_t{400}, std::size_t{3000}, std::size_t{5000},
                              (std::size_t{160} << 10) - random() % 70, kMost - random() % 70};
-      const bool in_place = collective != Collective::kAllToAll && random() % 2 == 0;
+      const bool in_place =
+          collective != Collective::kAllToAll && collective != Collective::kScatter && random() % 2 == 0;
       calls.push_back(
           {collective, sizes[random() % sizes.size()], random() % Caller::kAround, root, in_place});
     }
@@ -261,7 +331,7 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
   const std::size_t drawn = calls.size();
   for (const int root : {0, 1})
     calls.insert(calls.end(), kAhead, {Collective::kBroadcast, 400, 0, root, false});
-  std::array<std::array<std::array<int, 2>, 2>, 4> went{};  // by place of the kind, root, and HostWay
+  std::array<std::array<std::array<int, 2>, 2>, 7> went{};  // by place of the kind, root, and HostWay
   std::vector<Caller> callers = callers_of(all, kMost);
   std::size_t most_ahead = 0;
   std::size_t until = drawn;  // so many calls are made before any other
@@ -277,10 +347,9 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
       ASSERT_FALSE(one.collective().mismatch());
       if (!one.collective().finished()) continue;
       const DrawnCall& made = calls[one.calls()];
-      const bool broadcast = made.collective == Collective::kBroadcast;
       if (BufferReader::suits(made.collective, made.bytes, 2))
         ++went[static_cast<std::size_t>(std::ranges::find(kinds, made.collective) - kinds.begin())]
-              [broadcast ? static_cast<std::size_t>(made.root) : 0]
+              [has_root(made.collective) ? static_cast<std::size_t>(made.root) : 0]
               [static_cast<std::size_t>(one.collective().way())];
       ASSERT_EQ(one.end(), "") << (made.in_place ? "in place" : "");
       const std::size_t first = callers[0].calls(), second = callers[1].calls();
@@ -289,7 +358,7 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
   }
   EXPECT_GE(most_ahead, kAhead) << "calls that one rank was ahead";
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    for (std::size_t root = 0; root < (kinds[kind] == Collective::kBroadcast ? 2 : 1); ++root) {
+    for (std::size_t root = 0; root < (has_root(kinds[kind]) ? 2 : 1); ++root) {
       EXPECT_GT(went[kind][root][0], 0) << collective_name(kinds[kind]) << " through slots, root " << root;
       EXPECT_GT(went[kind][root][1], 0) << collective_name(kinds[kind]) << " from buffers, root " << root;
     }
@@ -300,7 +369,8 @@ TEST(CallWay, IsTheSameForRanksOfWhichOneIsAheadAndGivesTheSameBytes) {
 // the one that is refused, right after the first call or when both ways have long been known.
 TEST(CallWay, TakesSlotsFromTheCallOnInWhichAReadIsRefused) {
   constexpr std::size_t kBytes = std::size_t{100} << 10, kMostUntilRead = 70;  // from one look to the next
-  for (const Collective collective : {Collective::kAllGather, Collective::kBroadcast}) {
+  for (const Collective collective :
+       {Collective::kAllGather, Collective::kBroadcast, Collective::kGather, Collective::kScatter}) {
     for (const std::size_t refused : {0U, 1U}) {
       for (const std::size_t from : {1U, 30U}) {
         SCOPED_TRACE(std::string(collective_name(collective)) + ", rank " + std::to_string(refused) +
@@ -311,8 +381,8 @@ TEST(CallWay, TakesSlotsFromTheCallOnInWhichAReadIsRefused) {
         std::vector<HostCollective> all = test::collectives_of(groups);
         ASSERT_EQ(all.size(), 2u);
         std::vector<Caller> callers = callers_of(all, kBytes);
-        // Of a broadcast only one rank reads.
-        const int root = 1 - static_cast<int>(refused);
+        // Where one rank gives or gets all, only one reads.
+        const int root = static_cast<int>(collective == Collective::kGather ? refused : 1 - refused);
         std::size_t since_failed = 0;  // calls
         for (std::size_t call = 0; since_failed < 3 && call < from + kMostUntilRead; ++call) {
           for (Caller& one : callers) one.start({collective, kBytes, 3, root, false});

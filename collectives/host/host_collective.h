@@ -37,9 +37,6 @@ namespace tombolo::collectives {
 /// One thread at a time.
 class HostCollective {
  public:
-  /// Ranks of a group, so that a part of a slot for each is worth its round.
-  static constexpr int kMostRanks = 64;
-
   /// The clock takes the time of calls, by which their way is chosen; it outlives this.
   explicit HostCollective(HostGroup& group, const Clock& clock = Clock::steady())
       : group_(group), reader_(group), way_(group, clock) {}
@@ -119,11 +116,15 @@ class HostCollective {
   void read_reduce(std::size_t round) noexcept;
   void write_all_reduce(std::size_t round) noexcept;
   void read_all_reduce(std::size_t round) noexcept;
+  /// The bytes of a round of a call in which all bytes come from one rank or go to one.
+  std::size_t step_of_one_way(std::size_t bytes) const noexcept;
   /// The rounds in which an all-reduce's sums go to all ranks through slots.
   std::size_t spreading_rounds() const noexcept;
   /// Decides how the call goes, its rounds and what they move.
   void prepare() noexcept;
   void prepare_needed() noexcept;
+  /// Of a reduce that goes on through slots: leaves out what the root has said in that round that it has.
+  void skip_combined(std::uint64_t number) noexcept;
   /// Has the call, of which a buffer could not be read, go through slots.
   void take_slots() noexcept;
 
@@ -141,14 +142,15 @@ class HostCollective {
   std::uint64_t depth_ = kSlots;             // rounds until a slot is used again: a power of two
   std::size_t round_bytes_ = kSlotBytes;     // of a slot, which has a part for each of some rounds in turn
   std::uint64_t last_part_ = 0;              // a power of two less one
+  std::size_t done_ = 0;                     // bytes of the result that are there when the rounds begin
   std::size_t step_ = 0;                     // bytes of a part, or of the whole, that one round moves at most
   bool announced_ = false;                   // this rank's part of the present round
   bool streams_ = false;                     // what it writes would fill the caches, which it goes past
   bool in_parts_ = false;                    // a reduction of which each rank combines a part
   std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
-  std::array<std::uint64_t, kMostRanks> seen_{};  // by rank, a round that it has announced
-  std::uint64_t seen_of_all_ = 0;                 // a round that all others have announced
-  int looked_ = 0;                                // ranks that have announced what is awaited
+  std::array<std::uint64_t, kMostHostRanks> seen_{};  // by rank, a round that it has announced
+  std::uint64_t seen_of_all_ = 0;                     // a round that all others have announced
+  int looked_ = 0;                                    // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
   std::uint64_t written_ = 0, read_ = 0;

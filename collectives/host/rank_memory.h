@@ -10,6 +10,8 @@
 
 namespace tombolo::collectives {
 
+/// Ranks of a group, so that a part of a slot for each is worth its round.
+inline constexpr int kMostHostRanks = 64;
 /// Rounds that a rank can be ahead of one that still reads: between two ranks, and among more.
 ///
 /// All slots of one of two ranks together are larger than a second-level cache, since a line that the
@@ -61,7 +63,7 @@ struct RankMemory {
   std::int32_t caches;        ///< how many that are
   /// Bytes that its owner has copied out of other ranks' buffers.
   std::atomic<std::uint64_t> copied;
-  /// By HostWay: what the last broadcast took its owner that it was asked about, as CallWay writes it.
+  /// By HostWay: what the last call took its owner that it was asked about, as CallWay writes it.
   alignas(64) std::atomic<std::uint64_t> took[2];
   /// Set while its owner sleeps, who wants its doorbell rung then.
   alignas(64) std::atomic<std::uint32_t> sleeps;

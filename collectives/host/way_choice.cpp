@@ -37,7 +37,7 @@ void WayChoice::measured(HostWay way, Duration took, std::size_t bytes) noexcept
 WayChoice& WayChoices::at(std::size_t collective, int leader, std::size_t bytes) noexcept {
   const auto power = static_cast<std::size_t>(std::bit_width(bytes == 0 ? 0 : bytes - 1));
   const std::size_t size = std::clamp(power, kLeast, kLeast + kSizes - 1) - kLeast;
-  return choices_[collective][static_cast<std::size_t>(leader)][size];
+  return choices_[collective][static_cast<std::size_t>(leader) % 2][size];
 }
 
 }  // namespace tombolo::collectives

@@ -1,4 +1,4 @@
-// Which of two ways large calls between two ranks go, by how long each took of late: through slots, or
+// Which of two ways large calls of a host's ranks go, by how long each took of late: through slots, or
 // straight from the other's buffer.
 //
 // Neither is always the faster one. Slots are copied twice, by both ranks at once and with the processor's
@@ -47,12 +47,13 @@ class WayChoice {
 /// Choices by what a call is: collective, leader, and its bytes up to the next power of two.
 class WayChoices {
  public:
-  /// Of one of a few collectives, of which `collective` says the how manieth, between two ranks.
+  /// Of one of a few collectives, of which `collective` says the how manieth. Among more than two ranks
+  /// leaders share choices: which way comes next all ranks know from who led last.
   WayChoice& at(std::size_t collective, int leader, std::size_t bytes) noexcept;
-  static constexpr std::size_t kCollectives = 4;
+  static constexpr std::size_t kCollectives = 7;
 
  private:
-  static constexpr std::size_t kLeast = 16, kSizes = 12;  // powers of two
+  static constexpr std::size_t kLeast = 13, kSizes = 15;  // powers of two
   std::array<std::array<std::array<WayChoice, kSizes>, 2>, kCollectives> choices_{};
 };
 

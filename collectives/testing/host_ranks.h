@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/host/host_collective.h"
@@ -27,33 +28,42 @@ inline std::byte sum_of_given_bytes(int ranks, std::size_t call, std::size_t at)
   return static_cast<std::byte>(sum);
 }
 
-/// Byte `at` of the output of `rank`, one of two, in an all-to-all, all-gather, all-reduce or broadcast.
+/// Byte `at` of the output of `rank`, one of two, which gets something.
 inline std::byte given_to_one_of_two(const HostCall& request, std::size_t call, int rank, std::size_t at) {
   const std::size_t bytes = request.problem.bytes();
   const int from = static_cast<int>(at / bytes);
   switch (request.collective) {
     case Collective::kAllReduce:
+    case Collective::kReduce:
       return sum_of_given_bytes(2, call, at);
     case Collective::kBroadcast:
       return given_byte(request.problem.root, call, at);
     case Collective::kAllGather:
+    case Collective::kGather:
       return given_byte(from, call, at % bytes);
+    case Collective::kScatter:
+      return given_byte(request.problem.root, call, static_cast<std::size_t>(rank) * bytes + at);
     default:
       return given_byte(from, call, static_cast<std::size_t>(rank) * bytes + at % bytes);
   }
 }
 
-/// Groups of two ranks, of which `create(rank)` makes each one's.
+/// Groups of so many ranks, of which `create(rank)` makes each one's.
 template <typename Create>
-std::vector<std::unique_ptr<HostGroup>> formed_pair(Create create) {
+std::vector<std::unique_ptr<HostGroup>> formed(int ranks, Create create) {
   std::vector<std::unique_ptr<HostGroup>> groups;
   std::vector<HostCard> cards;
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     groups.push_back(create(rank));
     cards.push_back(groups.back()->card());
   }
-  for (int rank = 0; rank < 2; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
+  for (int rank = 0; rank < ranks; ++rank) groups[static_cast<std::size_t>(rank)]->join(cards, rank);
   return groups;
+}
+
+template <typename Create>
+std::vector<std::unique_ptr<HostGroup>> formed_pair(Create create) {
+  return formed(2, create);
 }
 
 /// The collectives of the groups that are formed; fewer than there are groups where one is not.
@@ -70,6 +80,7 @@ class RefusingKernel final : public transport::test::ForwardingKernel {
  public:
   bool forbids = false;
   const Bytes* unreadable = nullptr;
+  std::span<const std::byte> unreadable_bytes;
   int unreadable_error = EFAULT;
   std::size_t reads = 0;  // of buffers
 
@@ -78,8 +89,10 @@ class RefusingKernel final : public transport::test::ForwardingKernel {
     const auto* from = static_cast<const std::byte*>(theirs[0].iov_base);
     const bool within = unreadable != nullptr && theirs[0].iov_len > 0 && from >= unreadable->data() &&
                         from < unreadable->data() + unreadable->size();
+    const bool reaches = theirs[0].iov_len > 0 && from < unreadable_bytes.data() + unreadable_bytes.size() &&
+                         from + theirs[0].iov_len > unreadable_bytes.data();
     reads += theirs[0].iov_len > 0 ? 1 : 0;
-    if (forbids || within) {
+    if (forbids || within || reaches) {
       errno = forbids ? EPERM : unreadable_error;
       return -1;
     }
