@@ -2,15 +2,15 @@
 // calls while everyone is awake.
 //
 // It goes in rounds. In each a rank writes what it has for the others into its slot, announces the round, and
-// reads what it needs from the slots of those that have announced it too. A slot is used again some rounds
-// (depth_) later, once every rank has announced the round after the one that it was written for, since by
-// then it has read that.
+// reads what it needs from the slots of those that have announced it too (SlotRounds). A slot is used again
+// some rounds later (SlotPlan::depth), once every rank has announced the round after the one that it was
+// written for, since by then it has read that.
 //
 // Large calls whose bytes have one reader can take another way, where every rank may read the memory of the
-// others' processes; between two ranks the faster way is taken (CallWay). In their first round each
+// others' processes, and take it while it is the faster one (CallWay). In their first round each
 // announces where its input lies and reads what it needs there (BufferReader), and in the second that it has
 // read all. Nobody returns before all have. Where a buffer cannot be read, the call starts again and goes
-// through slots, like all later ones.
+// through slots, like all later ones of its collective.
 //
 // What a call writes goes past the caches where it would fill them anyhow. The slots stay in them.
 //
@@ -30,7 +30,8 @@
 #include "collectives/host/call_way.h"
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
-#include "collectives/host/host_parts.h"
+#include "collectives/host/slot_plan.h"
+#include "collectives/host/slot_rounds.h"
 
 namespace tombolo::collectives {
 
@@ -58,68 +59,30 @@ class HostCollective {
   /// Whether others have copied bytes out of buffers since this was last asked: a call may go on for long
   /// after this rank has read all that it needs.
   bool others_have_copied() noexcept;
-  /// Bytes given to other ranks, and read from them, in all calls, through slots and from buffers. What all
-  /// ranks read is given once.
-  std::uint64_t written() const noexcept { return written_; }
-  std::uint64_t read() const noexcept { return read_; }
+  /// In all calls, through slots and from buffers.
+  std::uint64_t written() const noexcept { return traffic_.written; }
+  std::uint64_t read() const noexcept { return traffic_.read; }
   /// Which way the present call goes; of one that is finished, which way it went.
   HostWay way() const noexcept { return way_.way(); }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
  private:
-  /// Puts a part of this rank's input, multiplied where the problem is premultiplied.
-  void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
-  void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
-  void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void write_round(std::uint64_t number) noexcept;
   bool read_round(std::uint64_t number, bool& moved) noexcept;
   bool read_buffers(std::uint64_t number, bool& moved) noexcept;
   bool any_failed_to_read(std::uint64_t number) const noexcept;
   /// Counts the bytes of a call whose ranks have read all from buffers.
   void count_read_buffers() noexcept;
-  void write(std::size_t round) noexcept;
-  void read(std::size_t round) noexcept;
-  /// Copies what stays with this rank, while the others may still be writing.
-  void take_own(std::size_t round) noexcept;
-  /// Whether the rank has announced that round, which is the newest of this rank less depth_ - 2, or more.
+  /// The present call in slots.
+  SlotRounds slots() noexcept { return {group_, call_, plan_, first_, way_, traffic_}; }
+  /// Whether the rank has announced that round, which is the newest of this rank less depth - 2, or more.
   bool has_announced(int rank, std::uint64_t number) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
   bool needed_announced(std::uint64_t number) noexcept;
   /// Whether this rank reads what that one announces.
   bool needs(int rank) const noexcept { return rank >= first_needed_ && rank < after_needed_; }
-  /// This round's place for what every rank writes once: beside the announcement where that has room.
-  std::byte* place(int rank, std::uint64_t number) const noexcept;
-  /// The same for what rank `from` writes for rank `to`.
-  std::byte* place_of_part(int from, int to, std::uint64_t number) const noexcept;
-  std::byte* slot(int rank, std::uint64_t number) const noexcept {
-    RankMemory& memory = group_.memory(rank);
-    if (small_) return memory.small_slots[number % kSmallSlots];
-    return memory.slots[number & (depth_ - 1)] + (number / kSlots & last_part_) * round_bytes_;
-  }
   std::uint64_t number(std::size_t round) const noexcept { return first_ + round; }
-  Chunk chunk(std::size_t round, std::size_t of) const noexcept;
-  /// Part `rank` of a chunk that all parts make up.
-  Chunk part(Chunk chunk, int rank) const noexcept { return host_part(chunk, rank, group_.size()); }
-  /// Part `rank` of an all-reduce, which that rank sums up.
-  Chunk sum_of(int rank) const noexcept { return part({0, call_.problem.bytes()}, rank); }
-  /// output = what `at(rank)` gives, combined over all ranks.
-  template <typename At>
-  void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
-  /// Whether this rank combines its own part from its input: of the first two ranks, which are combined
-  /// first, before anything is written to the output, which may be the same memory.
-  bool combines_own_input() const noexcept { return group_.index() < 2 && !call_.problem.premultiplied; }
-  void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
-  /// Where this rank combines its part of a chunk: in the output, where it has one.
-  std::byte* combined(std::size_t round, Chunk part) const noexcept;
-  void write_reduce(std::size_t round) noexcept;
-  void read_reduce(std::size_t round) noexcept;
-  void write_all_reduce(std::size_t round) noexcept;
-  void read_all_reduce(std::size_t round) noexcept;
-  /// The bytes of a round of a call in which all bytes come from one rank or go to one.
-  std::size_t step_of_one_way(std::size_t bytes) const noexcept;
-  /// The rounds in which an all-reduce's sums go to all ranks through slots.
-  std::size_t spreading_rounds() const noexcept;
   /// Decides how the call goes, its rounds and what they move.
   void prepare() noexcept;
   void prepare_needed() noexcept;
@@ -138,22 +101,14 @@ class HostCollective {
   std::size_t round_ = 0, rounds_ = 0;
   bool settled_ = false;                     // the next call goes the same way if it is the same one
   int first_needed_ = 0, after_needed_ = 0;  // ranks of whose rounds this one reads
-  bool small_ = false;                       // goes through small slots
-  std::uint64_t depth_ = kSlots;             // rounds until a slot is used again: a power of two
-  std::size_t round_bytes_ = kSlotBytes;     // of a slot, which has a part for each of some rounds in turn
-  std::uint64_t last_part_ = 0;              // a power of two less one
-  std::size_t done_ = 0;                     // bytes of the result that are there when the rounds begin
-  std::size_t step_ = 0;                     // bytes of a part, or of the whole, that one round moves at most
-  bool announced_ = false;                   // this rank's part of the present round
-  bool streams_ = false;                     // what it writes would fill the caches, which it goes past
-  bool in_parts_ = false;                    // a reduction of which each rank combines a part
-  std::size_t summing_ = 0;  // rounds of an all-reduce in parts before its sums go to all ranks
+  SlotPlan plan_;
+  bool announced_ = false;                            // this rank's part of the present round
   std::array<std::uint64_t, kMostHostRanks> seen_{};  // by rank, a round that it has announced
   std::uint64_t seen_of_all_ = 0;                     // a round that all others have announced
   int looked_ = 0;                                    // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
-  std::uint64_t written_ = 0, read_ = 0;
+  HostTraffic traffic_;
   std::uint64_t copied_by_others_ = 0;
 };
 

@@ -1,0 +1,76 @@
+// What one rank writes into slots, and reads from those of the others, in the rounds of a call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/host/call_way.h"
+#include "collectives/host/host_call.h"
+#include "collectives/host/host_group.h"
+#include "collectives/host/host_parts.h"
+#include "collectives/host/slot_plan.h"
+
+namespace tombolo::collectives {
+
+/// Bytes given to other ranks, and read from them. What all ranks read is given once.
+struct HostTraffic {
+  std::uint64_t written = 0, read = 0;
+};
+
+/// A view of a call, of which `first` is the number of the first round. Its owner announces rounds and waits
+/// for those of the others. What it refers to lives longer.
+class SlotRounds {
+ public:
+  SlotRounds(HostGroup& group, const HostCall& call, const SlotPlan& plan, std::uint64_t first, CallWay& way,
+             HostTraffic& traffic) noexcept
+      : group_(group), call_(call), plan_(plan), first_(first), way_(way), traffic_(traffic) {}
+
+  /// What this rank has for the others in the round, before it announces that.
+  void write(std::size_t round) noexcept;
+  /// Copies what stays with this rank, while the others may still be writing.
+  void take_own(std::size_t round) noexcept;
+  /// What it needs of the others, who have announced the round.
+  void read(std::size_t round) noexcept;
+  /// Part `rank` of an all-reduce, which that rank sums up.
+  Chunk sum_of(int rank) const noexcept { return part({0, call_.problem.bytes()}, rank); }
+
+ private:
+  /// Puts a part of this rank's input, multiplied where the problem is premultiplied.
+  void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  /// This round's place for what every rank writes once: beside the announcement where that has room.
+  std::byte* place(int rank, std::uint64_t number) const noexcept;
+  /// The same for what rank `from` writes for rank `to`.
+  std::byte* place_of_part(int from, int to, std::uint64_t number) const noexcept;
+  std::byte* slot(int rank, std::uint64_t number) const noexcept {
+    RankMemory& memory = group_.memory(rank);
+    if (plan_.small) return memory.small_slots[number % kSmallSlots];
+    return memory.slots[number & (plan_.depth - 1)] + (number / kSlots & plan_.last_part) * plan_.round_bytes;
+  }
+  std::uint64_t number_of(std::size_t round) const noexcept { return first_ + round; }
+  /// Part `rank` of a chunk that all parts make up.
+  Chunk part(Chunk chunk, int rank) const noexcept { return host_part(chunk, rank, group_.size()); }
+  /// output = what `at(rank)` gives, combined over all ranks.
+  template <typename At>
+  void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
+  /// Whether this rank combines its own part from its input: of the first two ranks, which are combined
+  /// first, before anything is written to the output, which may be the same memory.
+  bool combines_own_input() const noexcept { return group_.index() < 2 && !call_.problem.premultiplied; }
+  void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
+  /// Where this rank combines its part of a chunk: in the output, where it has one.
+  std::byte* combined(std::size_t round, Chunk part) const noexcept;
+  void write_reduce(std::size_t round) noexcept;
+  void read_reduce(std::size_t round) noexcept;
+  void write_all_reduce(std::size_t round) noexcept;
+  void read_all_reduce(std::size_t round) noexcept;
+
+  HostGroup& group_;
+  const HostCall& call_;
+  const SlotPlan& plan_;
+  std::uint64_t first_;
+  CallWay& way_;
+  HostTraffic& traffic_;
+};
+
+}  // namespace tombolo::collectives
