@@ -38,7 +38,7 @@ void measure(const Options& options, Collective collective, std::size_t bytes, c
   RankMap map = RankMap::make(0, locations);
   const JobCosts costs(map, bench::costs_of(network));
   Tuning tuning;
-  tuning.crossing_bytes = costs.filling(Level::kBetween);
+  tuning.crossing_bytes = tuning.latency_bytes = costs.filling(Level::kBetween);
   const bool by_rules = algorithm == kRules;
   const Choice choice = choose(collective, problem,
                                {.ranks = map,

@@ -17,9 +17,16 @@ using namespace collectives;
 
 /// Something that carries one thing at a time.
 struct Server {
-  double free_at = 0;
-  double serve(double now, double takes) noexcept { return free_at = std::max(now, free_at) + takes; }
+  double free_at = 0, busy = 0;
+  double serve(double now, double takes) noexcept {
+    busy += takes;
+    return free_at = std::max(now, free_at) + takes;
+  }
 };
+
+double busiest_of(const std::vector<Server>& servers) {
+  return std::ranges::max_element(servers, {}, &Server::busy)->busy;
+}
 
 class Simulation {
  public:
@@ -55,6 +62,10 @@ class Simulation {
              schedules_[r].steps.size());
     }
     time_.crossing = *std::ranges::max_element(crossed_);
+    for (const Rank& rank : ranks_)
+      time_.busy.processor = std::max({time_.busy.processor, rank.sending.busy, rank.copying.busy});
+    time_.busy.nic = std::max(busiest_of(nics_out_), busiest_of(nics_in_));
+    time_.busy.uplink = std::max(busiest_of(uplinks_out_), busiest_of(uplinks_in_));
     return time_;
   }
 

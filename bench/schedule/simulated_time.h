@@ -40,6 +40,12 @@ struct SimulatedTime {
   std::size_t in_flight = 0;  ///< the most messages under way to a rank at once
   std::size_t scratch = 0;    ///< the most bytes that a rank needs for itself
   double crossing = 0;        ///< the most bytes that leave a cluster
+  /// Seconds for which the busiest of its kind works: below these the schedules cannot end, however they
+  /// wait.
+  struct Busy {
+    double processor = 0;  ///< of a rank: messages, and what it copies and combines
+    double nic = 0, uplink = 0;
+  } busy;
 };
 
 /// Follows the schedules, one for each rank. A message is under way once both ends have posted it; it then
