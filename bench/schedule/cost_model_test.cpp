@@ -118,7 +118,7 @@ TEST(CostModel, TakesFewerStepsAmongManyHosts) {
   const JobCosts costs(map, costs_of(network));
   const Tuning tuning;
   const Situation situation{.ranks = map, .tuning = tuning, .costs = &costs};
-  const Problem problem{std::size_t{4} << 10, sizeof(float)};
+  const Problem problem{std::size_t{6} << 10, sizeof(float)};
   const Choice choice = choose(Collective::kAllReduce, problem, situation);
   EXPECT_EQ(choice.name(), "doubling");
   EXPECT_EQ(choice.reason, Reason::kModel);

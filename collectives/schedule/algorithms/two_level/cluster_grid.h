@@ -28,6 +28,8 @@ class ClusterGrid {
   std::size_t members() const noexcept { return members_.size(); }
   std::size_t rows() const noexcept { return hosts_.size(); }
   std::size_t columns() const noexcept { return columns_; }
+  /// Whether any host has more than one rank.
+  bool has_several() const noexcept { return members() > rows(); }
   std::size_t row_of(std::size_t member) const noexcept { return rows_[member]; }
   /// The place of a member on its host: its column, or beyond all of them where it is spare.
   std::size_t place_of(std::size_t member) const noexcept { return member - firsts_[rows_[member]]; }
