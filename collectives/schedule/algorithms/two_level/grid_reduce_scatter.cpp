@@ -13,8 +13,8 @@ namespace {
 
 /// So many sums of a column are under way at once: while one goes to the other hosts, the next ones are made.
 constexpr std::size_t kSumsUnderWay = 4;
-/// So many messages may have come from a host's ranks, or else from other hosts, before they are summed up.
-constexpr std::size_t kArrivalsOnHost = 16, kArrivals = 4;
+/// So many messages may have come from a host's ranks, or another host, before they are summed up.
+constexpr std::size_t kArrivals = 16;
 /// A cluster's parts go in so many turns, if messages stay as large as they are worth.
 constexpr std::size_t kEnoughTurns = 32;
 
@@ -53,8 +53,7 @@ class GridScatter {
         // Whole elements.
         most_(std::max<std::size_t>(tuning.segment_bytes / problem.element_bytes, 1) * problem.element_bytes),
         sums_(builder_, longest_sum(), kSumsUnderWay),
-        arrivals_(builder_, is_alone() ? 0 : std::min(most_, longest_sum()),
-                  grid_.has_several() ? kArrivalsOnHost : kArrivals) {}
+        arrivals_(builder_, is_alone() ? 0 : std::min(most_, longest_sum()), kArrivals) {}
 
   Schedule build() {
     expect_other_clusters();
