@@ -85,7 +85,7 @@ TEST(CostModel, LosesLittleBesideTheBestWayInSimulatedTime) {
     const RandomCall call(random);
     const JobCosts costs(call.maps[0], costs_of(call.network));
     Tuning tuning;
-    tuning.crossing_bytes = costs.filling(Level::kBetween);
+    tuning.crossing_bytes = tuning.latency_bytes = costs.filling(Level::kBetween);
     Situation situation{.ranks = call.maps[0], .tuning = tuning};
     const Choice by_rules = choose(call.collective, call.problem, situation);
     situation.costs = &costs;
@@ -118,7 +118,7 @@ TEST(CostModel, TakesFewerStepsAmongManyHosts) {
   const JobCosts costs(map, costs_of(network));
   const Tuning tuning;
   const Situation situation{.ranks = map, .tuning = tuning, .costs = &costs};
-  const Problem problem{std::size_t{16} << 10, sizeof(float)};
+  const Problem problem{std::size_t{6} << 10, sizeof(float)};
   const Choice choice = choose(Collective::kAllReduce, problem, situation);
   EXPECT_EQ(choice.name(), "doubling");
   EXPECT_EQ(choice.reason, Reason::kModel);

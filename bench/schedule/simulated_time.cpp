@@ -1,10 +1,12 @@
 #include "bench/schedule/simulated_time.h"
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <queue>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -17,9 +19,32 @@ using namespace collectives;
 
 /// Something that carries one thing at a time.
 struct Server {
-  double free_at = 0;
-  double serve(double now, double takes) noexcept { return free_at = std::max(now, free_at) + takes; }
+  double free_at = 0, busy = 0;
+  double serve(double now, double takes) noexcept {
+    busy += takes;
+    return free_at = std::max(now, free_at) + takes;
+  }
 };
+
+/// Numbers, over all clusters.
+struct Place {
+  std::size_t host, cluster;
+};
+
+std::vector<Place> places_of(const Network& network) {
+  std::vector<Place> places;
+  std::size_t host = 0, cluster = 0;
+  for (const auto& hosts : network.shape()) {
+    for (const int ranks : hosts)
+      places.insert(places.end(), static_cast<std::size_t>(ranks), {host++, cluster});
+    ++cluster;
+  }
+  return places;
+}
+
+double busiest_of(const std::vector<Server>& servers) {
+  return std::ranges::max_element(servers, {}, &Server::busy)->busy;
+}
 
 class Simulation {
  public:
@@ -27,18 +52,24 @@ class Simulation {
       : network_(network),
         schedules_(schedules),
         ranks_(schedules.size()),
-        nics_out_(static_cast<std::size_t>(network.clusters * network.hosts)),
+        places_(places_of(network)),
+        nics_out_(places_.back().host + 1),
         nics_in_(nics_out_.size()),
-        uplinks_out_(static_cast<std::size_t>(network.clusters)),
+        uplinks_out_(places_.back().cluster + 1),
         uplinks_in_(uplinks_out_.size()) {
     for (std::size_t r = 0; r < schedules.size(); ++r) prepare(r);
   }
 
   SimulatedTime run() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const Schedule& schedule = schedules_[r];
-      for (std::uint32_t step = 0; step < schedule.steps.size(); ++step)
-        if (schedule.dependencies[step] == 0) ready(r, step, 0);
+    // Receives first: then each rank's sends begin in its own order, whoever it sends to.
+    for (const bool receives : {true, false}) {
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        const Schedule& schedule = schedules_[r];
+        for (std::uint32_t step = 0; step < schedule.steps.size(); ++step)
+          if (schedule.dependencies[step] == 0 &&
+              (schedule.steps[step].kind == StepKind::kReceive) == receives)
+            ready(r, step, 0);
+      }
     }
     while (!events_.empty()) {
       const Event event = events_.top();
@@ -55,6 +86,10 @@ class Simulation {
              schedules_[r].steps.size());
     }
     time_.crossing = *std::ranges::max_element(crossed_);
+    for (const Rank& rank : ranks_)
+      time_.busy.processor = std::max({time_.busy.processor, rank.sending.busy, rank.copying.busy});
+    time_.busy.nic = std::max(busiest_of(nics_out_), busiest_of(nics_in_));
+    time_.busy.uplink = std::max(busiest_of(uplinks_out_), busiest_of(uplinks_in_));
     return time_;
   }
 
@@ -84,8 +119,15 @@ class Simulation {
     std::size_t rank;
     std::uint32_t step, message;
     Hop hop;
-    bool operator>(const Event& other) const noexcept { return at > other.at; }
+    std::uint64_t number = 0;  ///< of events at the same time the earlier one comes first
+    bool operator>(const Event& other) const noexcept {
+      return at > other.at || (at == other.at && number > other.number);
+    }
   };
+  void push(Event event) {
+    event.number = next_event_++;
+    events_.push(event);
+  }
 
   void prepare(std::size_t r) {
     const Schedule& schedule = schedules_[r];
@@ -132,11 +174,11 @@ class Simulation {
         return;
       }
       case StepKind::kFence:
-        events_.push({now, r, step, kNoMessage, Hop::kArrived});
+        push({now, r, step, kNoMessage, Hop::kArrived});
         return;
       default: {
         const double takes = static_cast<double>(what.bytes) / network_.memory_rate;
-        events_.push({ranks_[r].copying.serve(now, takes), r, step, kNoMessage, Hop::kArrived});
+        push({ranks_[r].copying.serve(now, takes), r, step, kNoMessage, Hop::kArrived});
       }
     }
   }
@@ -151,19 +193,16 @@ class Simulation {
       messages_.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), send, receive,
                            static_cast<double>(what.bytes)});
       time_.in_flight = std::max(time_.in_flight, ++ranks_[to].in_flight);
-      events_.push({now, 0, 0, static_cast<std::uint32_t>(messages_.size() - 1), Hop::kSender});
+      push({now, 0, 0, static_cast<std::uint32_t>(messages_.size() - 1), Hop::kSender});
     }
   }
 
   /// The message has come to a hop.
   void go_on(const Event& event) {
     const Message message = messages_[event.message];
-    const int from = static_cast<int>(message.from), to = static_cast<int>(message.to);
-    const auto host_from = static_cast<std::size_t>(network_.host_of(from));
-    const auto host_to = static_cast<std::size_t>(network_.host_of(to));
-    const auto cluster_from = static_cast<std::size_t>(network_.cluster_of(from));
-    const auto cluster_to = static_cast<std::size_t>(network_.cluster_of(to));
-    const auto next = [&](double at, Hop hop) { events_.push({at, 0, 0, event.message, hop}); };
+    const auto [host_from, cluster_from] = places_[message.from];
+    const auto [host_to, cluster_to] = places_[message.to];
+    const auto next = [&](double at, Hop hop) { push({at, 0, 0, event.message, hop}); };
     switch (event.hop) {
       case Hop::kSender: {
         const double at = ranks_[message.from].sending.serve(event.at, network_.message_time);
@@ -211,6 +250,8 @@ class Simulation {
   std::vector<Rank> ranks_;
   std::map<std::pair<std::size_t, std::size_t>, Pair> pairs_;  // from, to
   std::vector<Message> messages_;
+  std::uint64_t next_event_ = 0;
+  std::vector<Place> places_;  // by rank
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Server> nics_out_, nics_in_, uplinks_out_, uplinks_in_;
   std::vector<double> crossed_ = std::vector<double>(uplinks_out_.size(), 0.0);
@@ -221,9 +262,60 @@ class Simulation {
 
 std::vector<RankLocation> Network::locations() const {
   std::vector<RankLocation> all;
-  for (int rank = 0; rank < size(); ++rank)
-    all.push_back({fmt::format("host{}", host_of(rank)), fmt::format("cluster{}", cluster_of(rank))});
+  for (const auto& [host, cluster] : places_of(*this))
+    all.push_back({fmt::format("host{}", host), fmt::format("cluster{}", cluster)});
   return all;
+}
+
+std::vector<std::vector<int>> Network::shape() const {
+  if (!unlike.empty()) return unlike;
+  return std::vector(static_cast<std::size_t>(clusters), std::vector(static_cast<std::size_t>(hosts), ranks));
+}
+
+int Network::size() const {
+  int all = 0;
+  for (const auto& cluster : shape()) all += std::accumulate(cluster.begin(), cluster.end(), 0);
+  return all;
+}
+
+void set_shape(Network& network, const std::string& text) {
+  constexpr int kMost = 4096;
+  const auto bad = [&] {
+    fail(Cause::kInvalidUsage,
+         "--shape '{}': expected CLUSTERSxHOSTSxRANKS, as 4x32x8, or HOSTSxRANKS for each "
+         "cluster, as 2x8+1x4,6x8, with numbers from 1 to {}",
+         text, kMost);
+  };
+  const auto numbers = [&](const std::string& words) {
+    std::vector<int> found;
+    std::istringstream in(words);
+    for (std::string word; std::getline(in, word, 'x');) {
+      int number = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+      if (error != std::errc() || end != word.data() + word.size() || number < 1 || number > kMost) bad();
+      found.push_back(number);
+    }
+    return found;
+  };
+  network.unlike.clear();
+  if (text.find_first_of("+,") == std::string::npos && std::ranges::count(text, 'x') == 2) {
+    const std::vector<int> all = numbers(text);
+    if (all.size() != 3) bad();
+    network.clusters = all[0], network.hosts = all[1], network.ranks = all[2];
+    return;
+  }
+  std::istringstream clusters(text);
+  for (std::string cluster; std::getline(clusters, cluster, ',');) {
+    std::vector<int>& hosts = network.unlike.emplace_back();
+    std::istringstream terms(cluster);
+    for (std::string term; std::getline(terms, term, '+');) {
+      const std::vector<int> pair = numbers(term);
+      if (pair.size() != 2) bad();
+      hosts.insert(hosts.end(), static_cast<std::size_t>(pair[0]), pair[1]);
+    }
+    if (hosts.empty()) bad();
+  }
+  if (network.unlike.empty()) bad();
 }
 
 NetworkCosts costs_of(const Network& network) {
@@ -243,14 +335,54 @@ SimulatedTime simulate(const Network& network, const std::vector<Schedule>& sche
   return Simulation(network, schedules).run();
 }
 
+namespace {
+
+/// What has to leave or reach groups of so many ranks, each behind a link of this rate.
+double bound_behind(const std::vector<double>& groups, double rate, Collective collective, double bytes) {
+  if (groups.size() < 2) return 0;
+  std::vector<Group> all;
+  for (const double ranks : groups) all.push_back({"a group", ranks, rate, rate, 0, all.empty()});
+  return bound_of(collective, bytes, all).seconds;
+}
+
+struct Bounds {
+  double uplinks = 0, nics = 0;
+};
+
+Bounds bounds_of(const Network& network, Collective collective, double bytes) {
+  std::vector<double> clusters, hosts;
+  for (const auto& cluster : network.shape()) {
+    clusters.push_back(std::accumulate(cluster.begin(), cluster.end(), 0.0));
+    hosts.insert(hosts.end(), cluster.begin(), cluster.end());
+  }
+  return {bound_behind(clusters, network.uplink_rate, collective, bytes),
+          bound_behind(hosts, network.nic_rate, collective, bytes)};
+}
+
+}  // namespace
+
 double lower_bound(const Network& network, Collective collective, double bytes) {
-  const auto behind = [&](int groups, double rate) {
-    if (groups < 2) return 0.0;
-    const Group one{"a group", static_cast<double>(network.size()) / groups, rate, rate, 0, false};
-    return bound_of(collective, bytes, std::vector<Group>(static_cast<std::size_t>(groups), one)).seconds;
-  };
-  return std::max(behind(network.clusters, network.uplink_rate),
-                  behind(network.clusters * network.hosts, network.nic_rate));
+  const Bounds bounds = bounds_of(network, collective, bytes);
+  return std::max(bounds.uplinks, bounds.nics);
+}
+
+double lower_bound_with_memory(const Network& network, Collective collective, double bytes) {
+  Bounds bounds = bounds_of(network, collective, bytes);
+  if (bounds.uplinks > 0) bounds.uplinks += network.latency_across;
+  if (bounds.nics > 0) bounds.nics += network.latency_inside;
+  double ranks = 0, hosts = 0;
+  for (const auto& cluster : network.shape()) {
+    ranks += std::accumulate(cluster.begin(), cluster.end(), 0.0);
+    hosts += static_cast<double>(cluster.size());
+  }
+  // Of all ranks together: see docs/collectives.md, with each rank as a group of its own.
+  const double once = (ranks - 1) * bytes;
+  const double received = collective == Collective::kAllReduce ? 2 * once : once;
+  const double combined = is_reduction(collective) ? once : 0;
+  const double over_nics = hosts > 1 ? hosts * network.nic_rate : 0;
+  const double memory = std::max((received + combined) / (ranks * network.memory_rate + over_nics),
+                                 combined / (ranks * network.memory_rate));
+  return std::max({bounds.uplinks, bounds.nics, memory});
 }
 
 }  // namespace tombolo::bench

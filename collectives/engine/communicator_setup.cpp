@@ -262,6 +262,7 @@ void Communicator::State::weigh_network() {
   options.tuning.crossing_bytes = rank_map.clusters.size() == 1 ? 0
                                   : costs                       ? costs->filling(Level::kBetween)
                                                                 : kCrossingBytesOfLongLinks;
+  options.tuning.latency_bytes = costs && rank_map.clusters.size() > 1 ? costs->filling(Level::kBetween) : 0;
 }
 
 NetworkFacts Communicator::State::facts_of(const std::vector<RankLocation>& where) const {

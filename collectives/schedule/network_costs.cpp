@@ -25,9 +25,11 @@ LinkCost LinkCost::of(double latency_seconds, double bytes_per_second) noexcept 
 JobCosts::JobCosts(const RankMap& ranks, const NetworkCosts& network)
     : network_(network), ranks_(static_cast<std::uint64_t>(ranks.size)) {
   const bool far = ranks.clusters.size() > 1 && !ranks.uniform_links;
-  per_host_ = ranks.ranks_per_host.front();
-  for (const std::size_t one : ranks.ranks_per_host)
-    if (one != per_host_) per_host_ = 1;
+  per_host_ = ranks.hosts.front().front();
+  for (const auto& cluster : ranks.hosts) {
+    for (const std::size_t one : cluster)
+      if (one != per_host_) per_host_ = 1;
+  }
   all_hosts_ = (ranks_ + per_host_ - 1) / per_host_;
   largest_ = smallest_ = ranks_;
   if (!far) return;

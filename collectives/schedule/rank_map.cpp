@@ -38,11 +38,14 @@ RankMap RankMap::make(int rank, const std::vector<RankLocation>& locations) {
     }
   }
   for (const auto& cluster : map.clusters) {
-    std::map<std::string_view, std::size_t> ranks;
-    for (const int one : cluster) ++ranks[locations[static_cast<std::size_t>(one)].host];
-    const std::size_t of_first = ranks.begin()->second;
-    const bool alike = std::ranges::all_of(ranks, [&](const auto& host) { return host.second == of_first; });
-    map.ranks_per_host.push_back(alike ? of_first : 1);
+    std::vector<std::size_t>& ranks = map.hosts.emplace_back();
+    std::string_view host;
+    for (const int one : cluster) {
+      const std::string_view here = locations[static_cast<std::size_t>(one)].host;
+      if (ranks.empty() || here != host) ranks.push_back(0);
+      host = here;
+      ++ranks.back();
+    }
   }
   return map;
 }

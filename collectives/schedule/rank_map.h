@@ -21,9 +21,9 @@ struct RankMap {
   std::vector<int> order;
   int position = 0;                        ///< of this rank in `order`
   std::vector<std::vector<int>> clusters;  ///< ranks, in the order of `order`
-  /// By cluster: how many ranks each of its hosts has; 1 where not all have the same number. So many ranks of
-  /// a cluster, from the first on, are together on one host each time.
-  std::vector<std::size_t> ranks_per_host;
+  /// By cluster: how many ranks each of its hosts has. So many ranks of the cluster, from the first on, are
+  /// together on the first host, and so on.
+  std::vector<std::vector<std::size_t>> hosts;
   /// By cluster: how much of what all clusters combine it combines for the others, out of the sum of these;
   /// empty: each as much as any other. By how fast they can exchange (cluster_weights.h).
   std::vector<std::uint32_t> cluster_weights;

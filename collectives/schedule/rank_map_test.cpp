@@ -22,12 +22,12 @@ TEST(RankMap, OrdersByClusterThenHostThenRank) {
 
 TEST(RankMap, SaysHowManyRanksTheHostsOfAClusterHave) {
   const auto of = [](const std::vector<RankLocation>& locations) {
-    return RankMap::make(0, locations).ranks_per_host;
+    return RankMap::make(0, locations).hosts;
   };
-  using Counts = std::vector<std::size_t>;
-  EXPECT_EQ(of({{"a", "A"}, {"a", "A"}, {"b", "A"}, {"b", "A"}, {"c", "B"}}), (Counts{2, 1}));
-  EXPECT_EQ(of({{"a", "A"}, {"b", "A"}, {"a", "A"}}), Counts{1}) << "unlike";
-  EXPECT_EQ(of({{"a", "A"}, {"a", "B"}, {"a", "A"}}), (Counts{2, 1})) << "two hosts of one name";
+  using Counts = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(of({{"a", "A"}, {"a", "A"}, {"b", "A"}, {"b", "A"}, {"c", "B"}}), (Counts{{2, 2}, {1}}));
+  EXPECT_EQ(of({{"b", "A"}, {"a", "A"}, {"b", "A"}}), (Counts{{2, 1}})) << "unlike, in the order of ranks";
+  EXPECT_EQ(of({{"a", "A"}, {"a", "B"}, {"a", "A"}}), (Counts{{2}, {1}})) << "two hosts of one name";
 }
 
 TEST(RankMap, HostsOfOneNameInTwoClustersAreTwo) {

@@ -257,8 +257,10 @@ ScratchRing::ScratchRing(ScheduleBuilder& builder, std::size_t slot_bytes, std::
   base_ = builder.scratch(slot_bytes_ * slots_);
 }
 
-Piece ScratchRing::next() noexcept {
-  return base_ + slot_bytes_ * (turn_++ % slots_);
+Piece ScratchRing::next(std::size_t count) noexcept {
+  const Piece place = base_ + slot_bytes_ * (turn_ % slots_);
+  turn_ += count;
+  return place;
 }
 
 }  // namespace tombolo::collectives

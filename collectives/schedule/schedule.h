@@ -144,7 +144,10 @@ class ScheduleBuilder {
 class ScratchRing {
  public:
   ScratchRing(ScheduleBuilder& builder, std::size_t slot_bytes, std::size_t slots);
-  Piece next() noexcept;
+  Piece next() noexcept { return next(1); }
+  /// So many places one behind the other. Who takes several at once takes them in turns of equal sums, of
+  /// which the ring has a whole number: no such place goes around its end.
+  Piece next(std::size_t count) noexcept;
 
  private:
   Piece base_;

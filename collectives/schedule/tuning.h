@@ -24,6 +24,9 @@ struct Tuning {
   /// Bytes that are on their way between two ranks of different clusters while their link is full: its rate
   /// times its latency, by the cost model. 0: few.
   std::size_t crossing_bytes = 0;
+  /// The same where rate and latency are known, else 0: fewer bytes than these cross in less time than what
+  /// saves a latency for them.
+  std::size_t latency_bytes = 0;
 };
 
 /// Tuning::host_bytes where ranks share processors, so that those of messages wait for each other, too: with

@@ -39,7 +39,8 @@ Nanoseconds cost_of_ring_all_gather(const JobCosts& job, const Problem& problem,
   if (n == 1) return job.memory(part);
   const std::uint64_t piece = std::min<std::uint64_t>(part, tuning.segment_bytes);
   const Nanoseconds trip = (n - 1) * (job.around(piece) / n);
-  return std::max(trip, (n - 1) * job.slowest_wire(part) + job.around(0));
+  const Nanoseconds copies = job.per_host() > 1 ? job.wire(Level::kHost, part) : 0;
+  return std::max(trip, (n - 1) * std::max(job.slowest_wire(part), copies) + job.around(0));
 }
 
 }  // namespace

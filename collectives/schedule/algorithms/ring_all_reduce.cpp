@@ -61,7 +61,10 @@ Nanoseconds cost_of_ring_all_reduce(const JobCosts& job, const Problem& problem,
   const std::uint64_t shard = problem.bytes() / n,
                       piece = std::min<std::uint64_t>(shard, tuning.segment_bytes);
   const Nanoseconds trip = 2 * (n - 1) * (job.around(piece, job.memory(piece) / 2) / n);
-  const Nanoseconds link = 2 * (n - 1) * job.slowest_wire(shard), sums = 2 * (n - 1) * job.memory(shard);
+  const Nanoseconds link = 2 * (n - 1) * job.slowest_wire(shard);
+  // All that comes from the own host is copied, too.
+  const Nanoseconds copies = job.per_host() > 1 ? 2 * (n - 1) * job.wire(Level::kHost, shard) : 0;
+  const Nanoseconds sums = (n - 1) * job.memory(shard) + copies;
   return std::max({trip, link + job.around(0), sums + job.around(0)});
 }
 

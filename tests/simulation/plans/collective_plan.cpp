@@ -55,7 +55,7 @@ CollectivePlan draw_collective_plan(std::uint64_t seed, Over over) {
   for (std::uint64_t rank = 0; rank < ranks; ++rank)
     plan.clusters.push_back(static_cast<unsigned>(draw.below(clusters)));
   for (Fault& fault : plan.network.faults) fault.host = static_cast<unsigned>(draw.below(ranks));
-  plan.algorithm = draw.one_of(std::array{"auto", "auto", "ring", "two-level"});
+  plan.algorithm = draw.one_of(std::array{"auto", "grid", "ring", "two-level"});
   plan.segment_bytes = draw.one_of(std::array<std::size_t, 3>{512 * 1024, 8192, 1000});
   plan.small_bytes = draw.one_of(std::array<std::size_t, 3>{16 * 1024, 1024, 0});
   plan.halves = draw.once_in(4);

@@ -1,6 +1,7 @@
 // Parts of a buffer that travel as one message.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -26,6 +27,38 @@ inline bool adjoining(const std::vector<Part>& parts) noexcept {
     if (parts[i].piece.buffer != end.buffer || parts[i].piece.offset != end.offset) return false;
   }
   return true;
+}
+
+/// Bytes: parts of no more are copied together into one message, since two copies cost less than a message.
+inline constexpr std::size_t kWorthPacking = std::size_t{8} << 10;
+
+/// Parts as messages: what lies one behind the other travels together, cut where it would be longer than
+/// `most`; small pieces that do not are packed. Who sends and who receives must give parts that lie alike to
+/// each other.
+inline std::vector<std::vector<Part>> messages_of(const std::vector<Part>& parts, std::size_t most) {
+  most = std::max<std::size_t>(most, 1);
+  std::vector<Part> runs;
+  for (Part part : parts) {
+    while (part.bytes > 0) {
+      const bool joins = !runs.empty() && runs.back().bytes < most && adjoining({runs.back(), part});
+      if (!joins) runs.push_back({part.piece, 0});
+      const std::size_t taken = std::min(part.bytes, most - runs.back().bytes);
+      runs.back().bytes += taken;
+      part = {part.piece + taken, part.bytes - taken};
+    }
+  }
+  std::vector<std::vector<Part>> messages;
+  std::size_t packed = 0;  // bytes of the last message, where more may be packed into it
+  for (const Part& run : runs) {
+    const bool small = run.bytes <= kWorthPacking;
+    if (!small || packed == 0 || packed + run.bytes > most) {
+      messages.emplace_back();
+      packed = 0;
+    }
+    messages.back().push_back(run);
+    packed = small ? packed + run.bytes : 0;
+  }
+  return messages;
 }
 
 /// All of them one behind the other: where they are, if they lie like that, or else copied to scratch.
