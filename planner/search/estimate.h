@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/cost/all_reduce.h"
 #include "planner/model/replica_exchange.h"
 #include "planner/search/shape_costs.h"
 
@@ -63,6 +64,7 @@ class Estimator {
                           std::vector<double>& ends);
   double gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends, double computed);
   const Reduction& reduction(const std::vector<int>& hosts, int degree);
+  AllReduce all_reduce_among(const std::vector<int>& hosts, Reduction& result) const;
   /// What the replicas of a slot take to gather, and to scatter, one layer beside a pass; 0 where they do so
   /// once a step.
   struct LayerExchange {

@@ -29,6 +29,7 @@ struct StepGraph {
   FluidEngine engine;
   std::vector<Bar> bars;
   std::vector<Flow> flows;
+  std::vector<ExpectedReduction> reductions;  ///< where all replicas are in the graph
   /// How many replicas each stands for, 0 where another stands for it; empty where all are in the graph.
   std::vector<int> copies;
 };
