@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
+#include <set>
 
 #include "collectives/schedule/link_facts.h"
 #include "planner/model/index.h"
@@ -29,15 +29,18 @@ RankMap map_of(const ClusterView& view, const std::vector<int>& hosts) {
 
 /// Each host once, in the order of their lowest members.
 std::vector<int> distinct(const std::vector<int>& hosts) {
+  std::set<int> met;
   std::vector<int> once;
   for (const int host : hosts)
-    if (std::ranges::find(once, host) == once.end()) once.push_back(host);
+    if (met.insert(host).second) once.push_back(host);
   return once;
 }
 
+/// Whether each host has as many members as any other.
 bool are_alike(const std::vector<int>& hosts) {
-  const auto members = std::ranges::count(hosts, hosts.front());
-  return std::ranges::all_of(hosts, [&](int host) { return std::ranges::count(hosts, host) == members; });
+  std::map<int, int> members;
+  for (const int host : hosts) ++members[host];
+  return std::ranges::all_of(members, [&](const auto& one) { return one.second == members.begin()->second; });
 }
 
 /// What a cluster file says of the links among these hosts.
@@ -55,34 +58,6 @@ collectives::NetworkCosts costs_of(const collectives::LinkFacts& facts) {
   costs.set_uplink(facts.uplink_bytes_per_second);
   return costs;
 }
-
-/// Calls `act` with the map as each member sees it.
-template <typename Act>
-void for_each_member(RankMap map, const Act& act) {
-  map.position = 0;
-  for (std::size_t cluster = 0; cluster < map.clusters.size(); ++cluster) {
-    map.cluster = static_cast<int>(cluster);
-    for (std::size_t index = 0; index < map.clusters[cluster].size(); ++index) {
-      map.index = static_cast<int>(index);
-      map.rank = map.clusters[cluster][index];
-      act(std::as_const(map));
-      ++map.position;
-    }
-  }
-}
-
-/// Each member reads the others' values of its part, and then the others' parts.
-std::vector<Transfer> through_host_memory(int members) {
-  std::vector<Transfer> transfers;
-  for (int from = 0; from < members; ++from)
-    for (int to = 0; to < members; ++to)
-      if (from != to) transfers.push_back({from, to, 2.0 / members});
-  return transfers;
-}
-
-/// Which share of a vector goes where depends little on how long it is, and following the schedules of a long
-/// one takes long. It is cut evenly among up to 16.
-constexpr std::size_t kMostElements = 720720;
 
 }  // namespace
 
@@ -128,27 +103,12 @@ EngineCall EngineModel::all_reduce(double bytes, std::size_t element_bytes) cons
   return call;
 }
 
-AllReduce EngineModel::traffic(const EngineCall& call) const {
+AllReduce EngineModel::traffic(const EngineCall& call, EngineTraffic& known) const {
   AllReduce all;
   if (map_.size < 2) return all;
   all.rounds = 1;  // what was sent last arrives a latency later
   all.least_seconds = call.seconds;
-  if (call.choice.through_host_memory()) {
-    all.transfers = through_host_memory(map_.size);
-    return all;
-  }
-  collectives::Problem problem = call.problem;
-  problem.count = std::min(problem.count, kMostElements);
-  const auto whole = static_cast<double>(problem.bytes());
-  std::map<std::pair<int, int>, std::size_t> sent;  // in an order that is the same on every machine
-  for_each_member(map_, [&](const RankMap& map) {
-    const collectives::Schedule schedule =
-        call.choice.algorithm->build(map, problem, call.choice.tuning, true);
-    for (const collectives::Step& step : schedule.steps)
-      if (step.kind == collectives::StepKind::kSend) sent[{map.rank, step.peer}] += step.bytes;
-  });
-  for (const auto& [ends, bytes] : sent)
-    if (bytes > 0) all.transfers.push_back({ends.first, ends.second, static_cast<double>(bytes) / whole});
+  all.transfers = known.of(map_, call.problem, call.choice);
   return all;
 }
 

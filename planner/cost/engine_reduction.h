@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/schedule/choice.h"
-#include "planner/cost/all_reduce.h"
+#include "planner/cost/engine_traffic.h"
 #include "planner/plan/cluster_view.h"
 
 namespace tombolo::planner {
@@ -33,7 +33,7 @@ class EngineModel {
   /// The all-reduce of a vector of such elements.
   EngineCall all_reduce(double bytes, std::size_t element_bytes = sizeof(float)) const;
   /// What it sends, as the schedules of all members say, and what it takes alone.
-  AllReduce traffic(const EngineCall& call) const;
+  AllReduce traffic(const EngineCall& call, EngineTraffic& known) const;
   /// Why the engine takes this way, as a sentence without its end.
   std::string why(const EngineCall& call) const;
 

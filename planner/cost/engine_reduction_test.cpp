@@ -46,6 +46,11 @@ std::map<std::pair<int, int>, double> sent_by(const EngineCall& call, const topo
   return sent;
 }
 
+AllReduce traffic_of(const EngineModel& model, const EngineCall& call) {
+  EngineTraffic nothing_known;
+  return model.traffic(call, nothing_known);
+}
+
 double between_clusters(const AllReduce& all, const topology::ClusterFile& cluster,
                         const std::vector<int>& members, const std::string& from, const std::string& to) {
   const auto is_in = [&](int member, const std::string& name) {
@@ -127,9 +132,29 @@ TEST(EngineModel, SendsWhatTheSchedulesOfAllMembersSay) {
       const EngineCall call = model.all_reduce(bytes);
       if (call.choice.through_host_memory()) continue;
       auto sent = sent_by(call, layout.cluster, layout.members);
-      for (const Transfer& one : model.traffic(call).transfers) sent[{one.from, one.to}] -= one.fraction;
+      for (const Transfer& one : traffic_of(model, call).transfers) sent[{one.from, one.to}] -= one.fraction;
       for (const auto& [ends, rest] : sent)
         EXPECT_NEAR(rest, 0, 1e-3) << bytes << " bytes, from " << ends.first << " to " << ends.second;
+    }
+  }
+}
+
+TEST(EngineModel, SendsTheSameWhateverWasAskedBefore) {
+  EngineTraffic known;
+  const auto cluster = two_clusters(2, 2, 2);
+  const ClusterView view(cluster, "per-peer", {});
+  for (const std::vector<int>& members :
+       {std::vector<int>{0, 1, 2, 3}, {3, 0, 2, 1}, {0, 0, 2, 2}, {2, 0, 2, 0}, {0, 1}, {2, 1}}) {
+    const EngineModel model(view, members);
+    for (const double bytes : {4e3, 4e5, 4e7}) {
+      const EngineCall call = model.all_reduce(bytes);
+      const AllReduce fresh = traffic_of(model, call), again = model.traffic(call, known);
+      ASSERT_EQ(again.transfers.size(), fresh.transfers.size());
+      for (std::size_t i = 0; i < fresh.transfers.size(); ++i) {
+        EXPECT_EQ(again.transfers[i].from, fresh.transfers[i].from);
+        EXPECT_EQ(again.transfers[i].to, fresh.transfers[i].to);
+        EXPECT_EQ(again.transfers[i].fraction, fresh.transfers[i].fraction);
+      }
     }
   }
 }
@@ -142,7 +167,7 @@ TEST(EngineModel, SendsTheVectorOnceEachWayBetweenTwoClusters) {
     const EngineModel model(view, layout.members);
     const EngineCall call = model.all_reduce(4e7);
     EXPECT_EQ(call.choice.name(), "two-level");
-    const AllReduce all = model.traffic(call);
+    const AllReduce all = traffic_of(model, call);
     for (const auto& [from, to] : {std::pair("a", "b"), std::pair("b", "a")})
       EXPECT_NEAR(between_clusters(all, layout.cluster, layout.members, from, to), 1, 1e-9) << from;
     EXPECT_EQ(all.least_seconds, call.seconds);
@@ -158,7 +183,7 @@ TEST(EngineModel, OnOneHostExchangesAsMuchThroughMemoryAsByMessages) {
     const EngineCall call = model.all_reduce(bytes);
     EXPECT_EQ(call.choice.through_host_memory(), bytes < 1e6);
     double sum = 0;
-    for (const Transfer& one : model.traffic(call).transfers) sum += one.fraction;
+    for (const Transfer& one : traffic_of(model, call).transfers) sum += one.fraction;
     EXPECT_NEAR(sum, 2 * 3, 1e-3);
   }
 }
@@ -185,8 +210,8 @@ TEST(EngineModel, OfOneMemberTakesNothing) {
   const EngineModel model(view, {0});
   const EngineCall call = model.all_reduce(4e6);
   EXPECT_EQ(call.seconds, 0);
-  EXPECT_TRUE(model.traffic(call).transfers.empty());
-  EXPECT_EQ(model.traffic(call).least_seconds, 0);
+  EXPECT_TRUE(traffic_of(model, call).transfers.empty());
+  EXPECT_EQ(traffic_of(model, call).least_seconds, 0);
 }
 
 TEST(EngineModel, KnowsThatAnUplinkIsShared) {

@@ -56,13 +56,13 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, 
 }
 
 /// Of the engine that of a layer's gradients, whose seconds are in proportion to the bytes then.
-AllReduce Estimator::all_reduce_among(const std::vector<int>& hosts, Reduction& result) const {
+AllReduce Estimator::all_reduce_among(const std::vector<int>& hosts, Reduction& result) {
   if (nics_ == NicUse::kFirst && hosts.size() > 1) {
     const EngineModel engine(context_.view, hosts);
     const double bytes = static_cast<double>(job_.layer_parameters(0, 1)) * job_.gradient_bytes();
     const EngineCall call = engine.all_reduce(bytes);
     result.slowest = call.seconds / bytes;
-    AllReduce all = engine.traffic(call);
+    AllReduce all = engine.traffic(call, traffic_);
     all.rounds = 0;  // the engine's seconds have the latencies in them
     return all;
   }

@@ -148,7 +148,7 @@ auto StepBuilder::reduction_of(Members& members, double bytes) -> Reduction& {
   if (!added) return reduction;
   if (members.engine) {
     reduction.call = members.engine->all_reduce(bytes);
-    reduction.all_reduce = members.engine->traffic(reduction.call);
+    reduction.all_reduce = members.engine->traffic(reduction.call, graph_.traffic);
   } else {
     std::vector<MemberLocation> locations;
     for (const Worker* worker : members.owners)
