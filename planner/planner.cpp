@@ -18,6 +18,7 @@
 #include "planner/model/index.h"
 #include "planner/plan/inexpressible.h"
 #include "planner/search/search.h"
+#include "planner/simulate/simulator.h"
 #include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
@@ -293,6 +294,7 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   note_devices(all, slots, *taken, taken_job, times, *best);
   if (std::string text = unsaid(job.model, job.framework); !text.empty())
     best->notes.push_back(std::move(text));
+  best->prediction.reductions = simulate(*best, cluster, {.spans = false}).reductions;
   best->prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / best->prediction.step_seconds;
   return std::move(*best);

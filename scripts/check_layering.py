@@ -5,7 +5,8 @@ Usage: check_layering.py [ROOT]      exit code 1 and one line per offence where 
        check_layering.py --self-test
 
 Rules:
-  * A file includes only its own room and rooms below it, and none that its room knows nothing of.
+  * A file includes only its own room and rooms below it, and none that its room knows nothing of, but for single folders
+    of such a room that are pure: they in turn use nothing of their room but each other, and few rooms below it.
   * Within a room whose folders are in an order, a file in a folder includes only that folder, those below it, and what
     lies at the room's top: interfaces and what all folders share. Where the order names the top, as ".", the files there
     use the folders, and no folder below it includes them. Tests are free.
@@ -28,6 +29,11 @@ UNKNOWN = {
     "trainer": {"net_plugin"},
     "bench": {"tools"},
 }
+# Folders of pure functions, what they may use beside each other, and the rooms that may use them though they know nothing
+# of the rest of their room.
+PURE = {"collectives/data", "collectives/schedule"}
+BELOW_PURE = {"base", "compute", "topology"}
+KNOW_PURE = {"planner"}
 # The folders of a room, or of a folder in it, from the ground up; "." stands for the files at its top. A subfolder that is
 # not listed belongs to the folder that contains it.
 FOLDERS = {
@@ -81,6 +87,12 @@ def points_upward_inside(target, path, root):
     return None
 
 
+def pure_folder(parts):
+    """The pure folder that a path lies in, or None."""
+    folder = "/".join(parts[:2])
+    return folder if folder in PURE and len(parts) > 2 else None
+
+
 def why_not(room, target, quoted, path, root):
     """Why a file of `room` must not include `target`, or None where it may."""
     if path.suffix in HEADERS and target.startswith(SLOW):
@@ -96,7 +108,10 @@ def why_not(room, target, quoted, path, root):
         return "is private, and this header is public"
     if ROOMS.index(other) > ROOMS.index(room):
         return f"points upward: {other}/ lies above {room}/"
-    if other in UNKNOWN.get(room, ()):
+    mine, its = pure_folder(path.relative_to(root).parts), pure_folder(target.split("/"))
+    if mine and not its and other not in BELOW_PURE and not path.stem.endswith("_test"):
+        return f"{mine}/ is pure: it uses {', '.join(sorted(PURE | BELOW_PURE))} alone"
+    if other in UNKNOWN.get(room, ()) and not (its and room in KNOW_PURE):
         return f"{room}/ knows nothing of {other}/"
     return points_upward_inside(target, path, root) if other == room else None
 
@@ -148,6 +163,17 @@ def self_test():
         ("probe/a.h", '// words\n\n#include "planner/b.h"', "probe/a.h:3: planner/b.h points upward"),
         ("planner/a.cpp", '#include "transport/b.h"', "knows nothing of"),
         ("net_plugin/a.cpp", '#include "collectives/b.h"', "knows nothing of"),
+        ("planner/cost/a.cpp", '#include "collectives/b.h"', "planner/ knows nothing of collectives/"),
+        ("planner/cost/a.cpp", '#include "collectives/engine/b.h"', "planner/ knows nothing of collectives/"),
+        ("planner/cost/a.cpp", '#include "collectives/schedule/b.h"', None),
+        ("net_plugin/a.cpp", '#include "collectives/schedule/b.h"', "knows nothing of"),
+        ("collectives/schedule/a.cpp", '#include "collectives/data/b.h"', None),
+        ("collectives/schedule/a.cpp", '#include "topology/b.h"', None),
+        ("collectives/data/a.cpp", '#include "collectives/schedule/b.h"', "collectives/schedule/ lies above collectives/data/"),
+        ("collectives/schedule/a.cpp", '#include "transport/b.h"', "collectives/schedule/ is pure"),
+        ("collectives/schedule/a.cpp", '#include "collectives/b.h"', "collectives/schedule/ is pure"),
+        ("collectives/schedule/a.cpp", '#include "collectives/rendezvous/b.h"', "collectives/schedule/ is pure"),
+        ("collectives/schedule/a_test.cpp", '#include "collectives/testing/b.h"', None),
         ("trainer/a.cu", '#include "net_plugin/b.h"', "knows nothing of"),
         ("bench/a.cpp", '#include "tools/b.h"', "knows nothing of"),
         ("include/tombolo/a.h", '#include "base/b.h"', "is private"),
@@ -175,7 +201,8 @@ def self_test():
     for name, text, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for room in ROOMS + ["include/tombolo", "planner/cost", "planner/search", "tests/simulation/plans",
+            for room in ROOMS + ["include/tombolo", "collectives/data", "collectives/engine", "collectives/rendezvous",
+                                 "collectives/schedule", "collectives/testing", "planner/cost", "planner/search", "tests/simulation/plans",
                                  "tests/simulation/pretended", "transport/routing", "transport/tcp", "transport/tcp/path",
                                  "transport/tcp/stream"]:
                 (root / room).mkdir(parents=True, exist_ok=True)

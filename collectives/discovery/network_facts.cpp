@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 
 #include "base/format.h"
 #include "base/hash.h"
 #include "collectives/parameters.h"
-#include "topology/files/link_table.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -63,51 +61,10 @@ KnownFrom known_from(const KnownNetwork& known, std::size_t hosts) {
   return KnownFrom::kOff;
 }
 
-/// The fastest pair of NICs from one host to another; nothing where the file names none.
-std::optional<topology::Attained> best_of(const topology::LinkTable& links, const topology::ClusterFile& file,
-                                          int from, int to) {
-  std::optional<topology::Attained> best;
-  const auto nics = [&](int host) {
-    return static_cast<int>(file.hosts[static_cast<std::size_t>(host)].nics.size());
-  };
-  for (int a = 0; a < nics(from); ++a) {
-    for (int b = 0; b < nics(to); ++b) {
-      const auto one = links.find(from, a, to, b);
-      if (one && (!best || one->bytes_per_second > best->bytes_per_second)) best = one;
-    }
-  }
-  return best;
-}
-
-double middle_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-/// Sets what the cluster file says of these hosts.
-void read_cluster_file(const topology::ClusterFile& file, const std::vector<JobHost>& hosts,
-                       LevelFacts& inside, LevelFacts& between) {
-  const topology::LinkTable links(file);
-  std::vector<double> rates[2], latencies[2];  // inside, between
-  const std::size_t count = std::min(hosts.size(), kMostHosts);
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t j = 0; j < count; ++j) {
-      const auto from = links.host_index(hosts[i].location.host),
-                 to = links.host_index(hosts[j].location.host);
-      if (i == j || !from || !to) continue;
-      const auto best = best_of(links, file, *from, *to);
-      if (!best) continue;
-      const std::size_t level = hosts[i].location.cluster == hosts[j].location.cluster ? 0 : 1;
-      rates[level].push_back(best->bytes_per_second);
-      latencies[level].push_back(best->latency_seconds);
-    }
-  }
-  inside.bytes_per_second = middle_of(std::move(rates[0]));
-  inside.latency_seconds = middle_of(std::move(latencies[0]));
-  between.bytes_per_second = middle_of(std::move(rates[1]));
-  between.latency_seconds = middle_of(std::move(latencies[1]));
+LinkFacts facts_of_file(const topology::ClusterFile& file, const std::vector<JobHost>& hosts) {
+  std::vector<RankLocation> locations;
+  for (const JobHost& host : hosts) locations.push_back(host.location);
+  return link_facts(file, topology::LinkTable(file), locations);
 }
 
 std::string plural(std::size_t count, std::string_view one) {
@@ -188,23 +145,24 @@ NetworkFacts network_facts(const KnownNetwork& known) {
   NetworkFacts facts;
   facts.clusters = clusters_of(hosts);
   facts.from = known_from(known, hosts.size());
-  LevelFacts inside{Level::kCluster}, between{Level::kBetween};
+  LinkFacts links;
   if (facts.from == KnownFrom::kClusterFile && known.cluster_file != nullptr) {
     facts.file = known.cluster_file->source;
-    read_cluster_file(*known.cluster_file, hosts, inside, between);
+    links = facts_of_file(*known.cluster_file, hosts);
   } else if (facts.from == KnownFrom::kMeasured || facts.from == KnownFrom::kKeptFile) {
     const Islands& found = known.discovery.found;
     facts.file = known.discovery.file;
-    inside.bytes_per_second = found.inside_bytes_per_second;
-    inside.latency_seconds = found.inside_latency_seconds;
-    between.bytes_per_second = found.between_bytes_per_second;
-    between.latency_seconds = found.between_latency_seconds;
+    links.inside.bytes_per_second = found.inside_bytes_per_second;
+    links.inside.latency_seconds = found.inside_latency_seconds;
+    links.between.bytes_per_second = found.between_bytes_per_second;
+    links.between.latency_seconds = found.between_latency_seconds;
   }
   if (std::ranges::any_of(hosts, [](const JobHost& host) { return host.ranks > 1; }))
     facts.levels.push_back({Level::kHost});
   if (std::ranges::any_of(facts.clusters, [](const ClusterFacts& one) { return one.hosts > 1; }))
-    facts.levels.push_back(inside);
-  if (facts.clusters.size() > 1) facts.levels.push_back(between);
+    facts.levels.push_back(links.inside);
+  if (facts.clusters.size() > 1) facts.levels.push_back(links.between);
+  facts.uplink_bytes_per_second = links.uplink_bytes_per_second;
   facts.text = in_words(facts, hosts, known.locations.size(), known.discovery.renewed);
   return facts;
 }
@@ -220,14 +178,7 @@ std::optional<NetworkCosts> network_costs(const NetworkFacts& facts) noexcept {
     return one.least_per_host == ranks && one.most_per_host == ranks;
   };
   if (!std::ranges::all_of(facts.clusters, is_alike)) return std::nullopt;
-  NetworkCosts costs;
-  for (const LevelFacts& one : facts.levels) {
-    if (one.level == Level::kHost) continue;
-    if (one.bytes_per_second <= 0 || one.latency_seconds <= 0) return std::nullopt;
-    costs.levels[static_cast<std::size_t>(one.level)] =
-        LinkCost::of(one.latency_seconds, one.bytes_per_second);
-  }
-  return costs;
+  return network_costs(facts.levels, facts.uplink_bytes_per_second);
 }
 
 }  // namespace tombolo::collectives

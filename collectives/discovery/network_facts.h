@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/discovery/discover.h"
-#include "collectives/schedule/network_costs.h"
+#include "collectives/schedule/link_facts.h"
 #include "collectives/schedule/rank_map.h"
 #include "topology/files/cluster_file.h"
 
@@ -32,12 +32,6 @@ enum class KnownFrom : std::uint8_t {
 /// "cluster-file", "measured", ...
 std::string_view known_from_name(KnownFrom from) noexcept;
 
-struct LevelFacts {
-  Level level = Level::kHost;
-  double bytes_per_second = 0;  ///< of a pair, one direction, the median; 0: unknown
-  double latency_seconds = 0;   ///< 0: unknown
-};
-
 struct ClusterFacts {
   std::string name;  ///< empty where it is the only one and nobody named it
   std::size_t hosts = 0, ranks = 0;
@@ -49,6 +43,7 @@ struct NetworkFacts {
   std::string file;                    ///< with kClusterFile and kKeptFile, where this rank knows it
   std::vector<ClusterFacts> clusters;  ///< declared or found, in the order of their lowest ranks
   std::vector<LevelFacts> levels;      ///< those that there are
+  double uplink_bytes_per_second = 0;  ///< as in LinkFacts; 0: unknown
   std::string text;                    ///< all but the levels' figures, as a sentence without its end
 };
 
@@ -61,8 +56,8 @@ struct KnownNetwork {
   bool shared_routing = false;
 };
 
-/// Pure. Where clusters are declared, rates and latencies are those of the cluster file, of at most
-/// kMostHosts hosts.
+/// Pure. Where clusters are declared, rates and latencies are those of the cluster file, as link_facts()
+/// reads them.
 NetworkFacts network_facts(const KnownNetwork& known);
 
 /// Equal for two files that say the same. Never 0.

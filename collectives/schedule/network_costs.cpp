@@ -22,6 +22,10 @@ LinkCost LinkCost::of(double latency_seconds, double bytes_per_second) noexcept 
   return {whole(latency_seconds * 1e9), whole(1e12 / bytes_per_second)};
 }
 
+void NetworkCosts::set_uplink(double bytes_per_second) noexcept {
+  uplink_byte_ps = bytes_per_second > 0 ? whole(1e12 / bytes_per_second) : 0;
+}
+
 JobCosts::JobCosts(const RankMap& ranks, const NetworkCosts& network)
     : network_(network), ranks_(static_cast<std::uint64_t>(ranks.size)) {
   const bool far = ranks.clusters.size() > 1 && !ranks.uniform_links;

@@ -44,12 +44,18 @@ struct NetworkCosts {
   /// 2 us of system calls at either end.
   Nanoseconds message = 2000;
   std::uint64_t memory_byte_ps = 100;  ///< for each byte that a rank combines or copies: 10 GB/s
+  /// Picoseconds for each byte that leaves or reaches a cluster, of all its ranks together; 0: nobody knows,
+  /// and it has what two ranks have.
+  std::uint64_t uplink_byte_ps = 0;
+
+  /// At most 0: nobody knows.
+  void set_uplink(double bytes_per_second) noexcept;
 
   bool operator==(const NetworkCosts&) const = default;
 };
 
 /// The terms in which algorithms say what they cost in a job. All of it is the same on every rank. Bytes that
-/// leave a host or a cluster go one after the other, as if its ranks shared one NIC and one uplink.
+/// leave a host or a cluster go one after the other: its ranks share one NIC, or one uplink.
 class JobCosts {
  public:
   JobCosts(const RankMap& ranks, const NetworkCosts& network);
@@ -69,9 +75,10 @@ class JobCosts {
 
   Nanoseconds latency(Level level) const noexcept { return link(level).latency; }
   Nanoseconds messages(std::uint64_t count) const noexcept { return count * network_.message; }
-  /// The time for which such bytes occupy a link.
+  /// The time for which such bytes, of all ranks of a host or a cluster, occupy what leads out of it.
   Nanoseconds wire(Level level, std::uint64_t bytes) const noexcept {
-    return scaled(bytes, link(level).byte_ps);
+    const bool uplink = level == Level::kBetween && network_.uplink_byte_ps > 0;
+    return scaled(bytes, uplink ? network_.uplink_byte_ps : link(level).byte_ps);
   }
   Nanoseconds memory(std::uint64_t bytes) const noexcept { return scaled(bytes, network_.memory_byte_ps); }
   /// The bytes that are on their way while a link is full.
@@ -80,14 +87,16 @@ class JobCosts {
   }
   /// A message that meets no other, from its post until it is there.
   Nanoseconds hop(Level level, std::uint64_t bytes) const noexcept {
-    return latency(level) + messages(2) + wire(level, bytes);
+    return latency(level) + messages(2) + scaled(bytes, link(level).byte_ps);
   }
   /// A message that goes from rank to rank once around all, or around the largest cluster, at each of which
   /// it takes `work` more.
   Nanoseconds around(std::uint64_t bytes, Nanoseconds work = 0) const noexcept;
   Nanoseconds around_cluster(std::uint64_t bytes, Nanoseconds work = 0) const noexcept;
   /// The slowest link of such a way.
-  Nanoseconds slowest_wire(std::uint64_t bytes) const noexcept { return wire(farthest(), bytes); }
+  Nanoseconds slowest_wire(std::uint64_t bytes) const noexcept {
+    return scaled(bytes, link(farthest()).byte_ps);
+  }
   /// Each rank sends so many bytes to each other one of the job, or of its cluster, all at once.
   Nanoseconds one_to_all(std::uint64_t bytes) const noexcept;
   Nanoseconds one_to_cluster(std::uint64_t bytes) const noexcept;

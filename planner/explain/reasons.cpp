@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -162,6 +164,27 @@ std::string sharding_text(Sharding sharding) {
   return "nothing";
 }
 
+/// How the engine is expected to reduce gradients: of each way the call that takes longest.
+std::vector<std::string> reductions_in_words(const std::vector<ExpectedReduction>& reductions) {
+  std::map<std::pair<std::string, std::uint64_t>, ExpectedReduction> ways;
+  for (const ExpectedReduction& one : reductions) {
+    const auto [entry, added] = ways.try_emplace({one.algorithm, one.piece_bytes}, one);
+    if (added) continue;
+    const int calls = entry->second.calls + one.calls;
+    if (one.seconds > entry->second.seconds) entry->second = one;
+    entry->second.calls = calls;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [way, one] : ways)
+    texts.push_back(fmt::format(
+        "the engine is expected to reduce gradients by {}{}, {} per step, the longest {} in {} with the "
+        "links to "
+        "itself: {}",
+        way.first, way.second > 0 ? " in pieces of " + format_size(way.second) : "",
+        counted(one.calls, "call"), format_size(one.bytes), format_seconds(one.seconds), one.why));
+  return texts;
+}
+
 }  // namespace
 
 std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFile& cluster) {
@@ -225,6 +248,8 @@ std::vector<std::string> reasons_of(const Plan& plan, const topology::ClusterFil
     add("replicas share {}: without, {}", sharding_text(job.sharding),
         changed([](Job& other) { other.sharding = Sharding::kNone; }));
   if (std::string text = with_chunks(plan, cluster); !text.empty()) reasons.push_back(std::move(text));
+  for (std::string& text : reductions_in_words(plan.prediction.reductions))
+    reasons.push_back(std::move(text));
   std::vector<std::string> unused;
   if (job.framework != Framework::kTombolo) {
     if (job.tensor == 1) unused.emplace_back("tensor parallelism");

@@ -17,7 +17,9 @@ using testing::small_model;
 
 std::string reasons(Plan plan, const topology::ClusterFile& cluster) {
   plan.prediction.memory = memory_by_rank(plan);
-  plan.prediction.step_seconds = simulate(plan, cluster).step_seconds;
+  const Simulation simulation = simulate(plan, cluster);
+  plan.prediction.step_seconds = simulation.step_seconds;
+  plan.prediction.reductions = simulation.reductions;
   return fmt::format("{}\n", fmt::join(reasons_of(plan, cluster), "\n"));
 }
 
@@ -25,6 +27,15 @@ Plan megatron_plan() {
   Plan plan = simple_plan(small_model(8), {"a0", "a0", "a1", "a1"}, 2, 2, 4);
   plan.job.framework = Framework::kMegatron;
   return plan;
+}
+
+TEST(Reasons, SayHowTheEngineIsExpectedToReduce) {
+  const auto cluster = make_cluster({{"a", 2}, {"b", 2}}, 1e7, 1e-3);
+  const std::string text = reasons(simple_plan(small_model(8), {"a0", "a1", "b0", "b1"}, 1, 4, 4), cluster);
+  EXPECT_MENTIONS(text, "expected to reduce gradients by two-level in pieces of ");
+  EXPECT_MENTIONS(text, " calls per step, the longest ");
+  EXPECT_MENTIONS(text, "two-level takes ranks of several clusters");
+  EXPECT_EQ(reasons(megatron_plan(), make_cluster({{"a", 2, 2}}, 1e9)).find("engine"), std::string::npos);
 }
 
 TEST(Reasons, SayWhatLacksWithoutAChoice) {

@@ -144,8 +144,10 @@ bool pays_to_move(double running_step, double fresh_step, double moving_seconds,
 Replan replan(const topology::ClusterFile& cluster, const Plan& running, const Job& job,
               const PlanOptions& options, double steps) {
   Replan result;
+  Simulation today;
   try {
-    result.running_step = simulate(running, cluster, {.spans = false}).step_seconds;
+    today = simulate(running, cluster, {.spans = false});
+    result.running_step = today.step_seconds;
   } catch (const Error& error) {
     result.why_not = error.what();
   }
@@ -157,6 +159,7 @@ Replan replan(const topology::ClusterFile& cluster, const Plan& running, const J
     result.plan = running;
     Prediction& prediction = result.plan.prediction;
     prediction.step_seconds = result.running_step;
+    prediction.reductions = std::move(today.reductions);
     prediction.tokens_per_second =
         static_cast<double>(job.global_batch) * job.model.context / result.running_step;
     result.keep = true;

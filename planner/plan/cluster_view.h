@@ -62,6 +62,8 @@ class ClusterView {
 
   const topology::ClusterFile& cluster() const noexcept { return cluster_; }
   const topology::Host& host(int index) const { return cluster_.hosts[static_cast<std::size_t>(index)]; }
+  /// The rates of all pairs of its NICs.
+  const topology::LinkTable& links() const noexcept { return links_; }
   /// A device of a host. Throws kInvalidUsage where the host has no such device.
   const topology::Device& device(int host, int device) const;
   /// The index of a host. Throws kInvalidUsage listing the hosts that there are.

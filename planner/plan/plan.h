@@ -71,11 +71,24 @@ struct RankMemory {
                 total = 0;  ///< bytes
 };
 
+/// What the collective engine is expected to do with gradients, where it is the engine that reduces them.
+struct ExpectedReduction {
+  std::vector<int> ranks;         ///< one of each replica; of ranks that share layers, the first
+  std::string algorithm;          ///< as TOMBOLO_ALGORITHM has it; "host": through the memory of one host
+  std::uint64_t piece_bytes = 0;  ///< into which it cuts what it sends; 0: none
+  int calls = 0;                  ///< per step
+  std::uint64_t bytes = 0;        ///< of one call
+  double seconds = 0;  ///< that one call takes with the links to itself, by the engine's cost model
+  std::string why;     ///< the engine's reason, as a sentence without its end
+  friend bool operator==(const ExpectedReduction&, const ExpectedReduction&) = default;
+};
+
 struct Prediction {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double bubble_fraction = 0;      ///< share of the ranks' time in which nothing is computed
   std::vector<RankMemory> memory;  ///< by rank
+  std::vector<ExpectedReduction> reductions = {};
 };
 
 /// How a plan was chosen among others that are predicted to be about as fast.

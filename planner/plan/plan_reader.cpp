@@ -262,8 +262,22 @@ std::uint64_t bytes_of(const JsonCursor& at) {
   return static_cast<std::uint64_t>(at.integer(0, std::numeric_limits<std::int64_t>::max()));
 }
 
+ExpectedReduction parse_reduction(const JsonCursor& at, std::size_t ranks) {
+  at.only({"ranks", "algorithm", "piece_bytes", "calls", "bytes", "seconds", "why"});
+  ExpectedReduction one;
+  for (const JsonCursor& rank : at.field("ranks").elements())
+    one.ranks.push_back(static_cast<int>(rank.integer(0, static_cast<std::int64_t>(ranks) - 1)));
+  one.algorithm = at.field("algorithm").text();
+  if (const auto piece = at.optional("piece_bytes")) one.piece_bytes = bytes_of(*piece);
+  one.calls = whole(at.field("calls"), 1);
+  one.bytes = bytes_of(at.field("bytes"));
+  one.seconds = at.field("seconds").number_at_least(0);
+  one.why = at.field("why").text();
+  return one;
+}
+
 Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
-  at.only({"step_seconds", "tokens_per_second", "bubble_fraction", "memory"});
+  at.only({"step_seconds", "tokens_per_second", "bubble_fraction", "memory", "reductions"});
   Prediction prediction;
   prediction.step_seconds = at.field("step_seconds").number_at_least(0);
   prediction.tokens_per_second = at.field("tokens_per_second").number_at_least(0);
@@ -279,6 +293,9 @@ Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
       list->reject(
           fmt::format("{} entries for {} ranks; there is one per rank", prediction.memory.size(), ranks));
   }
+  if (const auto list = at.optional("reductions"))
+    for (const JsonCursor& item : list->elements())
+      prediction.reductions.push_back(parse_reduction(item, ranks));
   return prediction;
 }
 

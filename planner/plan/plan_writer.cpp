@@ -64,6 +64,20 @@ Json choice_to_json(const Choice& choice) {
   return json;
 }
 
+Json reductions_to_json(const std::vector<ExpectedReduction>& reductions) {
+  Json json = Json::array();
+  for (const ExpectedReduction& one : reductions) {
+    Json& item = json.emplace_back(Json{{"ranks", one.ranks},
+                                        {"algorithm", one.algorithm},
+                                        {"calls", one.calls},
+                                        {"bytes", one.bytes},
+                                        {"seconds", one.seconds},
+                                        {"why", one.why}});
+    if (one.piece_bytes > 0) item["piece_bytes"] = one.piece_bytes;
+  }
+  return json;
+}
+
 }  // namespace
 
 Json Plan::to_json() const {
@@ -109,6 +123,8 @@ Json Plan::to_json() const {
                         {"tokens_per_second", prediction.tokens_per_second},
                         {"bubble_fraction", prediction.bubble_fraction}};
   if (!prediction.memory.empty()) json["prediction"]["memory"] = std::move(memory);
+  if (!prediction.reductions.empty())
+    json["prediction"]["reductions"] = reductions_to_json(prediction.reductions);
   if (choice) json["choice"] = choice_to_json(*choice);
   json["notes"] = notes;
   return json;

@@ -91,6 +91,17 @@ TEST(PlanWriter, TheChoiceComesBack) {
   EXPECT_EQ(written_and_read(plan).choice, plan.choice);
 }
 
+TEST(PlanWriter, WhatIsExpectedOfTheEngineComesBack) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 1, 2, 4);
+  EXPECT_FALSE(plan.to_json()["prediction"].contains("reductions"));
+  plan.prediction.reductions = {{{0, 1}, "two-level", 524288, 3, 1000, 0.25, "because"},
+                                {{0, 1}, "doubling", 0, 1, 40, 0.001, "it is short"}};
+  EXPECT_EQ(written_and_read(plan).prediction.reductions, plan.prediction.reductions);
+  EXPECT_FALSE(plan.to_json()["prediction"]["reductions"][1].contains("piece_bytes"));
+  plan.prediction.reductions[1].ranks[1] = 2;
+  EXPECT_THROW(written_and_read(plan), Error) << "there is no rank 2";
+}
+
 TEST(PlanWriter, ReplicasThatDifferAreWrittenEach) {
   Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2"}, 1, 1, 4);
   plan.job.framework = Framework::kMegatron;

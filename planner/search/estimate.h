@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/cost/engine_traffic.h"
 #include "planner/model/replica_exchange.h"
 #include "planner/search/shape_costs.h"
 
@@ -63,6 +64,7 @@ class Estimator {
                           std::vector<double>& ends);
   double gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends, double computed);
   const Reduction& reduction(const std::vector<int>& hosts, int degree);
+  AllReduce all_reduce_among(const std::vector<int>& hosts, Reduction& result);
   /// What the replicas of a slot take to gather, and to scatter, one layer beside a pass; 0 where they do so
   /// once a step.
   struct LayerExchange {
@@ -96,6 +98,7 @@ class Estimator {
   ShapeCosts costs_;
   std::vector<int> cluster_of_;                                       // by host
   std::map<std::pair<int, std::vector<int>>, Reduction> reductions_;  // by degree and hosts
+  EngineTraffic traffic_;
   /// By pools of the replicas, degree, micro-batch and how many divide experts.
   std::map<std::tuple<std::vector<int>, int, int, int>, double> expert_seconds_;
   /// By pools of the replicas, degree, micro-batch and recomputation.

@@ -1,7 +1,7 @@
 // What replicas send each other beside and during their passes, as the estimate takes it.
 #include <algorithm>
 
-#include "planner/cost/all_reduce.h"
+#include "planner/cost/engine_reduction.h"
 #include "planner/cost/expert_exchange.h"
 #include "planner/model/index.h"
 #include "planner/search/estimate.h"
@@ -17,9 +17,7 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, 
   const auto [known, added] = reductions_.try_emplace({degree, hosts});
   if (!added) return known->second;
   Reduction& result = known->second;
-  std::vector<MemberLocation> members;
-  for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members, context_.view.routing(), nics_);
+  const AllReduce all = all_reduce_among(hosts, result);
   std::map<int, double> loads;
   std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
   // A ring crosses between two hosts through the NICs of all members there.
@@ -55,6 +53,22 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts, 
   result.latency *= all.rounds;
   result.queues.assign(loads.begin(), loads.end());
   return result;
+}
+
+/// Of the engine that of a layer's gradients, whose seconds are in proportion to the bytes then.
+AllReduce Estimator::all_reduce_among(const std::vector<int>& hosts, Reduction& result) {
+  if (nics_ == NicUse::kFirst && hosts.size() > 1) {
+    const EngineModel engine(context_.view, hosts);
+    const double bytes = static_cast<double>(job_.layer_parameters(0, 1)) * job_.gradient_bytes();
+    const EngineCall call = engine.all_reduce(bytes);
+    result.slowest = call.seconds / bytes;
+    AllReduce all = engine.traffic(call, traffic_);
+    all.rounds = 0;  // the engine's seconds have the latencies in them
+    return all;
+  }
+  std::vector<MemberLocation> members;
+  for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
+  return all_reduce_of(members, context_.view.routing());
 }
 
 std::vector<int> Estimator::with_same_experts(const std::vector<int>& hosts, int place) const {

@@ -104,6 +104,7 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
   if (result.step_seconds > 0)
     result.bubble_fraction =
         std::max(0.0, 1 - busy / (result.step_seconds * static_cast<double>(plan.ranks.size())));
+  result.reductions = std::move(graph.reductions);
   std::map<int, double> over_shared;
   for (const Flow& flow : graph.flows) {
     for (const int link : view.path(flow.from_host, flow.to_host).shared) over_shared[link] += flow.bytes;

@@ -59,6 +59,8 @@ struct Simulation {
   std::vector<Span> spans;
   std::vector<LinkBytes> links;
   std::vector<SharedBytes> shared;  ///< those that carry anything, in the cluster file's order
+  /// In the order in which they begin; none where `links` is false.
+  std::vector<ExpectedReduction> reductions;
 };
 
 /// Throws kInvalidUsage where the cluster file lacks what is needed (a host or device of the plan, a device's

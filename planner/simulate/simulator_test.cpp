@@ -53,6 +53,13 @@ double bytes_between(const Simulation& simulation, const std::string& from, cons
   return sum;
 }
 
+/// The same reduced by NCCL, which takes what the links take; the engine's messages and sums have a time of
+/// their own besides.
+Plan by_nccl(Plan plan) {
+  plan.job.framework = Framework::kMegatron;
+  return plan;
+}
+
 /// Two pipelines from cluster a to b whose transfers are all that takes time.
 Simulation crossing_pairs(double shared_rate) {
   auto cluster = make_cluster({{"a", 2}, {"b", 2}}, 1e6);
@@ -64,7 +71,7 @@ Simulation crossing_pairs(double shared_rate) {
         {"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, shared_rate},
         {"b to a", {{"b0", "eth"}, {"b1", "eth"}}, {{"a0", "eth"}, {"a1", "eth"}}, shared_rate}};
   }
-  return simulate(simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 1), cluster);
+  return simulate(by_nccl(simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 1)), cluster);
 }
 
 TEST(Simulator, TransfersOverASharedLinkHalveEachOther) {
@@ -83,7 +90,7 @@ TEST(Simulator, TransfersOverASharedLinkHalveEachOther) {
 TEST(Simulator, ATokenBucketGivesItsBurstAwayWhereItIsWhatLimits) {
   Model model = small_model(2);
   model.tied_embeddings = false;
-  const Plan plan = simple_plan(model, {"a0", "b0"}, 2, 1, 1);
+  const Plan plan = by_nccl(simple_plan(model, {"a0", "b0"}, 2, 1, 1));
   const double sent = plan.job.boundary_bytes(0), rate = 1e6, burst = 0.25 * sent;
   const auto step = [&](double burst_bytes, std::uint64_t nominal_bits) {
     auto cluster = make_cluster({{"a"}, {"b"}}, rate);
@@ -171,7 +178,7 @@ TEST(Simulator, CountsEveryByteOnce) {
 
 TEST(Simulator, ReductionOverlapsTheBackwardPass) {
   const auto cluster = make_cluster({{"a", 2}}, 2e6);
-  const Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 1, 2, 4);
+  const Plan plan = by_nccl(simple_plan(small_model(8), {"a0", "a1"}, 1, 2, 4));
   const double layer_by_layer = simulate(plan, cluster, {.bucket_bytes = 1}).step_seconds;
   const double at_the_end = simulate(plan, cluster, {.bucket_bytes = std::uint64_t{1} << 40}).step_seconds;
   const double compute = 4 * (stage_times(plan, cluster, 0).forward + stage_times(plan, cluster, 0).backward);
@@ -198,7 +205,7 @@ TEST(Simulator, TwoPipelinesThroughOneNicHalveEachOther) {
 
 TEST(Simulator, RanksOnSharedCoresSlowEachOtherDown) {
   auto cluster = make_cluster({{"a", 4}}, kFree);
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  const Plan plan = by_nccl(simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2));
   const double apart = simulate(plan, cluster).step_seconds;
   cluster.shared_processor = topology::SharedProcessor{{"a0", "a1", "a2", "a3"}, 2};
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 2 * apart, 1e-9);
@@ -228,7 +235,7 @@ TEST(Simulator, SendingTakesTimeThatComputingLacks) {
 TEST(Simulator, ReducingGradientsTakesTheProcessorThatRanksShare) {
   auto cluster = make_cluster({{"a", 2}}, kFree);
   cluster.shared_processor = topology::SharedProcessor{{"a0", "a1"}, 1};
-  const Plan plan = simple_plan(without_head(2), {"a0", "a1"}, 1, 2, 2);
+  const Plan plan = by_nccl(simple_plan(without_head(2), {"a0", "a1"}, 1, 2, 2));
   const SimulationOptions one_bucket{.bucket_bytes = std::uint64_t{1} << 40};
   const double each = 1e-9;
   const double free = simulate(profiled(plan, 0), cluster, one_bucket).step_seconds;

@@ -118,30 +118,36 @@ void StepBuilder::note_exchanges(GroupKind kind, int parts) {
 
 /// Notes the transfers of what replicas reduce and gather.
 void StepBuilder::note_members() {
-  std::vector<std::vector<Worker*>> all;
+  std::vector<Range> all;
   if (exchanges_in_passes()) {
     for (std::size_t slot = 0; slot < workers_.front().size(); ++slot) {
-      all.emplace_back();
-      for (auto& pipeline : workers_) all.back().push_back(&pipeline[slot]);
+      Range& range = all.emplace_back();
+      for (auto& pipeline : workers_) range.owners.push_back(&pipeline[slot]);
     }
   } else {
-    for (Range& range : ranges()) all.push_back(std::move(range.owners));
+    all = ranges();
   }
-  for (const std::vector<Worker*>& owners : all) {
-    note_members(owners);
-    for (const std::vector<Worker*>& some : with_same_experts(owners)) note_members(some);
+  for (const Range& range : all) {
+    note_members(range);
+    for (std::vector<Worker*>& some : with_same_experts(range.owners)) note_members({std::move(some), 0, 0});
   }
 }
 
-void StepBuilder::note_members(const std::vector<Worker*>& owners) {
-  Members& members = members_of(owners);
-  if (members.transfers != kNone) return;
-  const auto group = members_.size();
-  for (const Transfer& transfer : members.all_reduce.transfers) {
+void StepBuilder::note_members(const Range& range) {
+  Members& members = members_of(range.owners);
+  if (!members.engine) return note_reduction(members, reduction_of(members, kAnySize));
+  for (const Bucket& bucket : buckets_of(range.owners, range.first_layer, range.last_layer, Share::kOthers))
+    note_reduction(members, reduction_of(members, bucket.bytes));
+}
+
+void StepBuilder::note_reduction(const Members& members, Reduction& reduction) {
+  if (reduction.transfers != kNone) return;
+  const auto group = members_.size(), size = members.by_size.size();
+  for (const Transfer& transfer : reduction.all_reduce.transfers) {
     Colour role;
-    role.add(3).add(group).add(transfer.fraction);
+    role.add(3).add(group).add(size).add(transfer.fraction);
     const int noted = alike_.add_transfer(role, -1);
-    if (members.transfers == kNone) members.transfers = noted;
+    if (reduction.transfers == kNone) reduction.transfers = noted;
     network_.add_parts(members.ends[at(transfer.from)], members.ends[at(transfer.to)], alike_);
   }
 }

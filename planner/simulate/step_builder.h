@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "planner/cost/all_reduce.h"
 #include "planner/cost/costs.h"
+#include "planner/cost/engine_reduction.h"
 #include "planner/model/replica_exchange.h"
 #include "planner/model/schedule.h"
 #include "planner/simulate/step_graph.h"
@@ -78,14 +80,31 @@ class StepBuilder {
   using Resource = FluidEngine::Resource;
   static constexpr int kNone = -1;
   using Worker = StepWorker;
-  /// Workers that reduce something together, how, and the ends of the transfers that this takes.
+  /// How something is reduced.
+  struct Reduction {
+    EngineCall call;  ///< of the engine, where it is the one that reduces
+    AllReduce all_reduce;
+    double latency = 0;     ///< the longest of the transfers'
+    int transfers = kNone;  ///< of the first transfer, among those that may be alike
+  };
+  /// Workers that reduce something together, and the ends of the transfers that this takes.
   struct Members {
     std::vector<Worker*> owners;
     std::vector<Worker*> acting;  ///< of the owners, those that are in the graph
-    AllReduce all_reduce;
     std::vector<TransferEnd> ends;
-    double latency = 0;     ///< the longest of the transfers'
-    int transfers = kNone;  ///< of the first transfer, among those that may be alike
+    std::optional<EngineModel> engine;           ///< where the collective engine reduces
+    std::map<std::uint64_t, Reduction> by_size;  ///< by bytes with it, else kAnySize alone
+  };
+  static constexpr std::uint64_t kAnySize = 0;
+  /// A part of the gradients that is reduced at once.
+  struct Bucket {
+    double bytes = 0;
+    int layer = 0;  ///< it is complete when this layer's gradients are
+  };
+  /// A range of layers, and who has it in each replica.
+  struct Range {
+    std::vector<Worker*> owners;
+    int first_layer = 0, last_layer = 0;
   };
   /// Which parameters are reduced or gathered: those of the experts that replicas divide, or the others.
   enum class Share { kOthers, kExperts };
@@ -162,7 +181,8 @@ class StepBuilder {
   void note_transfer(const Worker& from, const Worker& to);
   void note_borders(int replica);
   void note_members();
-  void note_members(const std::vector<Worker*>& owners);
+  void note_members(const Range& range);
+  void note_reduction(const Members& members, Reduction& reduction);
   void add_pipelines();
   void add_compute(Worker& worker);
   Activities append_pass(Worker& worker, const Operation& operation, const Append& append);
@@ -195,21 +215,28 @@ class StepBuilder {
   Worker& owner(int replica, int layer);
   int cluster_number(int host);
   double head_parameters(const Worker& worker) const;
-  /// A range of layers, and who has it in each replica.
-  struct Range {
-    std::vector<Worker*> owners;
-    int first_layer = 0, last_layer = 0;
-  };
   std::vector<Range> ranges();
   void add_reductions();
   void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer, Share share);
+  void explain(const Members& members, const EngineCall& call);
+  std::vector<Bucket> buckets_of(const std::vector<Worker*>& owners, int first_layer, int last_layer,
+                                 Share share) const;
   Members& members_of(const std::vector<Worker*>& owners);
+  Reduction& reduction_of(Members& members, double bytes);
+  const Reduction& reduction_of(const Members& members) const { return members.by_size.at(kAnySize); }
   std::vector<std::vector<Worker*>> with_same_experts(const std::vector<Worker*>& owners) const;
-  std::vector<TransferEnd> ends_of(const std::vector<Worker*>& owners, const AllReduce& all_reduce);
-  Activity add_phases(const Members& members, double bytes, double rounds, Activity begin);
+  std::vector<TransferEnd> ends_of(const std::vector<Worker*>& owners);
+  Activity add_phases(const Members& members, const Reduction& reduction, double bytes, double rounds,
+                      Activity begin);
   Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
   void add_tied_embedding(Worker& first, Worker& last);
+  /// Whether the collective engine reduces, once a step: what the bundled trainer does.
+  bool engine_reduces() const {
+    return traits(plan_.job.framework).nics == NicUse::kFirst && !plan_.job.sharded() &&
+           plan_.job.expert_parts() == 1;
+  }
   double norm_seconds();
+  double engine_norm_seconds() const;
   void add_optimizer();
   bool gathers_beside_forward() const {
     return plan_.job.overlap_parameters && exchange_.gather == ParameterGather::kEachStep &&
@@ -242,7 +269,8 @@ class StepBuilder {
   std::vector<Gather> gathers_;
   ExchangeTurns expert_groups_, context_groups_;
   Resource processor_ = FluidEngine::kNone;
-  bool crowded_ = false;  ///< some device lacks memory, and it is known how long passes wait for that
+  bool crowded_ = false;   ///< some device lacks memory, and it is known how long passes wait for that
+  bool explains_ = false;  ///< the graph says what is expected of the engine
   std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;
   StepNetwork network_{plan_, view_, graph_.engine};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "planner/model/index.h"
 #include "planner/simulate/step_builder.h"
@@ -48,63 +49,116 @@ void StepBuilder::add_reductions() {
 /// sharded optimizer it is only a reduce-scatter, which is half of that.
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer,
                                 Share share) {
-  const Members& members = members_of(owners);
-  const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
+  Members& members = members_of(owners);
+  const double part = plan_.job.sharded() ? 0.5 : 1;
   Activity previous = FluidEngine::kNone;
-  double bytes = 0, parameters = 0;
-  bool reduced_any = false;
-  const auto reduce = [&](int layer) {
+  for (const Bucket& bucket : buckets_of(owners, first_layer, last_layer, share)) {
     const Activity begin = engine().add_delay(0);
     for (const Worker* worker : members.acting)
-      engine().order(plan_.job.overlap_gradients ? layer_ready_[at(worker->replica)][at(layer)]
+      engine().order(plan_.job.overlap_gradients ? layer_ready_[at(worker->replica)][at(bucket.layer)]
                                                  : worker->reduced.front(),
                      begin);
-    if (previous != FluidEngine::kNone) engine().order(previous, begin);
-    previous = add_phases(members, part * bytes, part * members.all_reduce.rounds, begin);
+    const bool first = previous == FluidEngine::kNone;
+    if (!first) engine().order(previous, begin);
+    const Reduction& reduction = reduction_of(members, bucket.bytes);
+    if (members.engine && explains_) explain(members, reduction.call);
+    previous = add_phases(members, reduction, part * bucket.bytes, part * reduction.all_reduce.rounds, begin);
     for (Worker* worker : members.acting) {
       worker->reduced.push_back(previous);
       // The last stage's copy of the embedding is in its first bucket, and the first stage's in its last.
       if (share == Share::kExperts) continue;
-      if (first_layer == 0 || (last_layer == model_.layers - 1 && !reduced_any))
-        worker->embedding_ready = previous;
+      if (first_layer == 0 || (last_layer == model_.layers - 1 && first)) worker->embedding_ready = previous;
     }
-    reduced_any = true;
+  }
+  if (plan_.job.sharded()) gathers_.push_back({&members, first_layer, last_layer, share});
+}
+
+/// Adds a call of the engine to what is expected of it.
+void StepBuilder::explain(const Members& members, const EngineCall& call) {
+  ExpectedReduction one;
+  for (const Worker* worker : members.owners) one.ranks.push_back(worker->rank);
+  one.bytes = call.problem.bytes();
+  const auto known = std::ranges::find_if(graph_.reductions, [&](const ExpectedReduction& other) {
+    return other.ranks == one.ranks && other.bytes == one.bytes;
+  });
+  if (known != graph_.reductions.end()) {
+    ++known->calls;
+    return;
+  }
+  one.calls = 1;
+  one.algorithm = call.choice.name();
+  if (!call.choice.through_host_memory() && call.choice.algorithm->in_pieces)
+    one.piece_bytes = call.choice.tuning.segment_bytes;
+  one.seconds = call.seconds;
+  one.why = members.engine->why(call);
+  graph_.reductions.push_back(std::move(one));
+}
+
+/// The buckets of a range, in the order in which they are complete.
+auto StepBuilder::buckets_of(const std::vector<Worker*>& owners, int first_layer, int last_layer,
+                             Share share) const -> std::vector<Bucket> {
+  const double value = plan_.job.gradient_bytes();
+  std::vector<Bucket> buckets;
+  double bytes = 0;
+  const auto close = [&](int layer) {
+    buckets.push_back({bytes, layer});
     bytes = 0;
   };
   for (int layer = last_layer; layer >= first_layer; --layer) {
     const auto experts = static_cast<double>(plan_.job.expert_parameters(layer, 1));
     if (share == Share::kExperts) {
       bytes += experts * value;
-      if (bytes > 0 && (layer == first_layer || bytes >= bucket_bytes_)) reduce(layer);
+      if (bytes > 0 && (layer == first_layer || bytes >= bucket_bytes_)) close(layer);
       continue;
     }
-    parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1)) - experts;
+    double parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1)) - experts;
     if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
     bytes += parameters * value;
     if (layer == 0) {
       // The embedding joins the first layer's bucket, unless that is full already; then it has a bucket of
       // its own.
-      if (bytes >= bucket_bytes_) reduce(layer);
+      if (bytes >= bucket_bytes_) close(layer);
       bytes += static_cast<double>(plan_.job.embedding_parameters()) * value;
     }
-    if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
+    if (layer == first_layer || bytes >= bucket_bytes_) close(layer);
   }
-  if (plan_.job.sharded()) gathers_.push_back({&members, first_layer, last_layer, share});
+  return buckets;
 }
 
 auto StepBuilder::members_of(const std::vector<Worker*>& owners) -> Members& {
   const auto [entry, added] = members_.try_emplace(owners);
   Members& members = entry->second;
   if (!added) return members;
-  std::vector<MemberLocation> locations;
-  for (const Worker* worker : owners) locations.push_back({cluster_number(worker->host), worker->host});
   members.owners = members.acting = owners;
-  members.all_reduce = all_reduce_of(locations, view_.routing(), traits(plan_.job.framework).nics);
-  members.ends = ends_of(owners, members.all_reduce);
-  for (const Transfer& transfer : members.all_reduce.transfers)
-    members.latency =
-        std::max(members.latency, latency(*owners[at(transfer.from)], *owners[at(transfer.to)]));
+  members.ends = ends_of(owners);
+  if (engine_reduces()) {
+    std::vector<int> hosts;
+    for (const Worker* worker : owners) hosts.push_back(worker->host);
+    members.engine.emplace(view_, hosts);
+  } else {
+    reduction_of(members, kAnySize);
+  }
   return members;
+}
+
+auto StepBuilder::reduction_of(Members& members, double bytes) -> Reduction& {
+  const std::uint64_t size = members.engine ? static_cast<std::uint64_t>(bytes) : kAnySize;
+  const auto [entry, added] = members.by_size.try_emplace(size);
+  Reduction& reduction = entry->second;
+  if (!added) return reduction;
+  if (members.engine) {
+    reduction.call = members.engine->all_reduce(bytes);
+    reduction.all_reduce = members.engine->traffic(reduction.call, graph_.traffic);
+  } else {
+    std::vector<MemberLocation> locations;
+    for (const Worker* worker : members.owners)
+      locations.push_back({cluster_number(worker->host), worker->host});
+    reduction.all_reduce = all_reduce_of(locations, view_.routing());
+  }
+  for (const Transfer& transfer : reduction.all_reduce.transfers)
+    reduction.latency = std::max(
+        reduction.latency, latency(*members.owners[at(transfer.from)], *members.owners[at(transfer.to)]));
+  return reduction;
 }
 
 /// The owners, by replica, in groups that hold the same of the experts that replicas divide; none where no
@@ -125,13 +179,11 @@ double StepBuilder::head_parameters(const Worker& worker) const {
   return parameters;
 }
 
-/// The ends at which each owner sends and receives. A ring crosses between two hosts through the NICs of all
-/// members there, because its channels begin at different ones.
-std::vector<TransferEnd> StepBuilder::ends_of(const std::vector<Worker*>& owners,
-                                              const AllReduce& all_reduce) {
+/// The ends at which each owner sends and receives. NCCL's rings cross between two hosts through the NICs of
+/// all members there, because its channels begin at different ones.
+std::vector<TransferEnd> StepBuilder::ends_of(const std::vector<Worker*>& owners) {
   std::vector<TransferEnd> ends;
   for (const Worker* owner : owners) ends.push_back(end(*owner));
-  if (!all_reduce.ring) return ends;
   std::map<int, std::vector<int>> ranks_on;
   for (const TransferEnd& one : ends) ranks_on[one.host].push_back(one.rank);
   for (auto& [host, ranks] : ranks_on) std::ranges::sort(ranks);
@@ -141,12 +193,12 @@ std::vector<TransferEnd> StepBuilder::ends_of(const std::vector<Worker*>& owners
 
 /// Adds an all-reduce: all its transfers at once from `begin` on, then the latencies of `rounds` messages one
 /// after the other. Returns its end.
-FluidEngine::Activity StepBuilder::add_phases(const Members& members, double bytes, double rounds,
-                                              Activity begin) {
+FluidEngine::Activity StepBuilder::add_phases(const Members& members, const Reduction& reduction,
+                                              double bytes, double rounds, Activity begin) {
   const bool alike = !graph_.copies.empty();
   std::vector<Activity> flows;
-  int noted = members.transfers;
-  for (const Transfer& transfer : members.all_reduce.transfers) {
+  int noted = reduction.transfers;
+  for (const Transfer& transfer : reduction.all_reduce.transfers) {
     const int number = noted++;
     if (alike && !alike_.is_first(number)) continue;
     const double part = bytes * transfer.fraction;
@@ -159,8 +211,15 @@ FluidEngine::Activity StepBuilder::add_phases(const Members& members, double byt
     if (const Activity sending = add_sending(from, to, part, begin); sending != FluidEngine::kNone)
       flows.push_back(sending);
   }
-  const Activity end = engine().add_delay(rounds * members.latency);
+  Activity end = engine().add_delay(rounds * reduction.latency);
   for (const Activity flow : flows) engine().order(flow, end);
+  if (reduction.all_reduce.least_seconds > 0) {
+    const Activity least = engine().add_delay(reduction.all_reduce.least_seconds),
+                   arrived = std::exchange(end, engine().add_delay(0));
+    engine().order(begin, least);
+    engine().order(least, end);
+    engine().order(arrived, end);
+  }
   for (const Worker* worker : members.acting) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
   return end;
 }
@@ -204,7 +263,8 @@ double StepBuilder::gathered_bytes(const Gather& gather, int first_layer, int la
 /// Adds a gather of parameters that were updated at the end of the step before. The first layer's must be
 /// there before the first micro-batch comes, the others' before it leaves.
 void StepBuilder::add_gather_beside_forward(const Gather& gather) {
-  const double rounds = 0.5 * gather.members->all_reduce.rounds;
+  const Reduction& reduction = reduction_of(*gather.members);
+  const double rounds = 0.5 * reduction.all_reduce.rounds;
   const auto for_each_chunk = [&](auto act) {
     for (Worker* worker : gather.members->acting)
       for (std::size_t chunk = 0; chunk < worker->chunks.size(); ++chunk) {
@@ -214,16 +274,41 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
       }
   };
   const Activity first =
-      add_phases(*gather.members, gathered_bytes(gather, gather.first_layer, gather.first_layer), rounds,
-                 engine().add_delay(0));
+      add_phases(*gather.members, reduction, gathered_bytes(gather, gather.first_layer, gather.first_layer),
+                 rounds, engine().add_delay(0));
   Activity all = first;
   if (gather.last_layer > gather.first_layer)
-    all = add_phases(*gather.members, gathered_bytes(gather, gather.first_layer + 1, gather.last_layer),
-                     rounds, first);
+    all = add_phases(*gather.members, reduction,
+                     gathered_bytes(gather, gather.first_layer + 1, gather.last_layer), rounds, first);
   for_each_chunk([&](Worker::Chunk& chunk, const Stage& stage) {
     if (stage.first_layer == gather.first_layer) engine().order(first, chunk.forward_first.front());
     engine().order(all, chunk.first_forward_over);
   });
+}
+
+/// The same by the engine: the trainer sums these few values over the replicas of each stage, and then over
+/// the stages of each replica.
+double StepBuilder::engine_norm_seconds() const {
+  constexpr std::size_t kOverReplicas = 4, kOverStages = 5;  // values
+  const auto seconds = [this](const std::vector<int>& hosts, std::size_t values) {
+    return hosts.size() < 2 ? 0
+                            : EngineModel(view_, hosts)
+                                  .all_reduce(static_cast<double>(values * sizeof(double)), sizeof(double))
+                                  .seconds;
+  };
+  std::map<int, std::vector<int>> by_slot;
+  double over_replicas = 0, over_stages = 0;
+  for (const auto& pipeline : workers_) {
+    std::vector<int> hosts;
+    for (const Worker& worker : pipeline) {
+      hosts.push_back(worker.host);
+      by_slot[worker.slot].push_back(worker.host);
+    }
+    over_stages = std::max(over_stages, seconds(hosts, kOverStages));
+  }
+  for (const auto& [slot, hosts] : by_slot)
+    over_replicas = std::max(over_replicas, seconds(hosts, kOverReplicas));
+  return over_replicas + over_stages;
 }
 
 /// The seconds that the global gradient norm takes once all gradients are there. Small vectors are reduced by
@@ -231,6 +316,7 @@ void StepBuilder::add_gather_beside_forward(const Gather& gather) {
 /// have yet to meet. Of these rounds as many cross to other clusters as it takes these to meet, once the
 /// members of each have; the others stay inside them.
 double StepBuilder::norm_seconds() {
+  if (engine_reduces()) return engine_norm_seconds();
   std::size_t stages = 0;
   std::set<int> clusters;
   for (const auto& pipeline : workers_) {
@@ -269,8 +355,9 @@ void StepBuilder::add_optimizer() {
     }
     const Activity begin = engine().add_delay(0);
     for (const Worker* worker : gather.members->acting) engine().order(updated[worker], begin);
-    add_phases(*gather.members, gathered_bytes(gather, gather.first_layer, gather.last_layer),
-               0.5 * gather.members->all_reduce.rounds, begin);
+    const Reduction& reduction = reduction_of(*gather.members);
+    add_phases(*gather.members, reduction, gathered_bytes(gather, gather.first_layer, gather.last_layer),
+               0.5 * reduction.all_reduce.rounds, begin);
   }
 }
 

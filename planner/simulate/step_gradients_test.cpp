@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "planner/cost/engine_reduction.h"
 #include "planner/simulate/step_graph.h"
 #include "planner/testing/testing.h"
 
@@ -29,7 +34,8 @@ double bytes_out_of(const StepGraph& graph, int host) {
 
 TEST(StepGradients, EachReplicaSendsTheRingsShareOfEveryParameter) {
   const auto cluster = make_cluster({{"a", 3}}, 1e6);
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2"}, 1, 3, 2);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2"}, 1, 3, 2);
+  plan.job.framework = Framework::kMegatron;
   const double gradients = static_cast<double>(plan.job.model.parameters()) * 4;
   for (const std::uint64_t bucket : {std::uint64_t{1}, std::uint64_t{1} << 40}) {
     const StepGraph graph = graph_of(plan, cluster, bucket);
@@ -51,6 +57,7 @@ TEST(StepGradients, BucketsEndAtTheBordersOfLayers) {
 TEST(StepGradients, SharedRoutingMakesOneRingOfSeveralClusters) {
   const auto cluster = make_cluster({{"a", 2}, {"b", 2}}, 1e6);
   Plan plan = simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 1, 4, 2);
+  plan.job.framework = Framework::kMegatron;
   const double gradients = static_cast<double>(plan.job.model.parameters()) * 4;
   const auto crossing = [&] {
     double bytes = 0;
@@ -61,6 +68,84 @@ TEST(StepGradients, SharedRoutingMakesOneRingOfSeveralClusters) {
   EXPECT_NEAR(crossing(), gradients, 1e-3) << "two levels cross once";
   plan.routing = "shared";
   EXPECT_NEAR(crossing(), 1.5 * gradients, 1e-3) << "a ring's edge carries 2 (n - 1) / n";
+}
+
+/// What all replicas' all-reduces take, of which there is one at a time.
+double reducing_seconds(StepGraph graph) {
+  graph.engine.run();
+  double seconds = 0;
+  for (const Bar& bar : graph.bars)
+    if (bar.kind == Bar::Kind::kReduce && bar.rank == 0)
+      seconds += graph.engine.end(bar.last) - graph.engine.begin(bar.first);
+  return seconds;
+}
+
+TEST(StepGradients, OfTheBundledTrainerTakeWhatTheEnginesModelSays) {
+  const auto cluster = make_cluster(
+      {{"a", 3, 1, topology::NicKind::kInfiniBand, 1e8}, {"b", 1, 1, topology::NicKind::kInfiniBand, 1e8}},
+      1e6, 1e-3);
+  const ClusterView view(cluster, "per-peer", {});
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{"a0", "a1"}, {"a0", "b0"}, {"a0", "a1", "a2", "b0"}, {"b0", "a0", "a1"}}) {
+    const Plan plan = simple_plan(small_model(4), hosts, 1, static_cast<int>(hosts.size()), 2);
+    std::vector<int> members;
+    for (const std::string& host : hosts) members.push_back(view.host_index(host));
+    const EngineModel engine(view, members);
+    for (const std::uint64_t bucket : {std::uint64_t{1}, std::uint64_t{1} << 40}) {
+      const StepGraph graph = graph_of(plan, cluster, bucket);
+      double expected = 0, bytes = 0;
+      int calls = 0;
+      for (const ExpectedReduction& one : graph.reductions) {
+        const EngineCall call = engine.all_reduce(static_cast<double>(one.bytes));
+        EXPECT_EQ(one.algorithm, call.choice.name());
+        EXPECT_EQ(one.seconds, call.seconds);
+        EXPECT_FALSE(one.why.empty());
+        EXPECT_EQ(one.ranks.size(), hosts.size());
+        expected += one.calls * one.seconds;
+        bytes += one.calls * static_cast<double>(one.bytes);
+        calls += one.calls;
+      }
+      EXPECT_EQ(calls, reductions(graph));
+      EXPECT_EQ(bytes, static_cast<double>(plan.job.model.parameters()) * 4);
+      EXPECT_NEAR(reducing_seconds(graph_of(plan, cluster, bucket)), expected, 1e-9)
+          << hosts.size() << " hosts, the last " << hosts.back() << ", bucket " << bucket;
+    }
+  }
+}
+
+TEST(StepGradients, OfTheBundledTrainerCrossOnceBetweenTwoClusters) {
+  const auto cluster = make_cluster({{"a", 2}, {"b", 2}}, 1e6, 1e-3);
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 1, 4, 2);
+  double there = 0, back = 0;
+  for (const Flow& flow : graph_of(plan, cluster, std::uint64_t{1} << 40).flows) {
+    if (flow.from_host < 2 && flow.to_host >= 2) there += flow.bytes;
+    if (flow.from_host >= 2 && flow.to_host < 2) back += flow.bytes;
+  }
+  EXPECT_NEAR(there, static_cast<double>(plan.job.model.parameters()) * 4, 1);
+  EXPECT_NEAR(back, there, 1e-6);
+}
+
+TEST(StepGradients, WaitForLinksThatOthersUse) {
+  // What two stages' replicas reduce at once shares what leads out of their hosts.
+  const auto apart = make_cluster({{"a", 2}}, 1e6, 1e-3), both = make_cluster({{"a", 2, 2}}, 1e6, 1e-3);
+  const Plan alone = simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 1);
+  Plan together = simple_plan(small_model(4), {"a0", "a1", "a0", "a1"}, 2, 2, 1);
+  together.job.overlap_gradients = false;
+  const StepGraph graph = graph_of(together, both, std::uint64_t{1} << 40);
+  double expected = 0;
+  for (const ExpectedReduction& one : graph.reductions) expected = std::max(expected, one.seconds);
+  EXPECT_EQ(graph.reductions.size(), 2U) << "of each stage";
+  EXPECT_GT(reducing_seconds(graph_of(together, both, std::uint64_t{1} << 40)), 1.2 * expected);
+  const StepGraph one = graph_of(alone, apart, std::uint64_t{1} << 40);
+  EXPECT_NEAR(reducing_seconds(graph_of(alone, apart, std::uint64_t{1} << 40)), one.reductions.at(0).seconds,
+              1e-9);
+}
+
+TEST(StepGradients, OfNcclSayNothingOfTheEngine) {
+  const auto cluster = make_cluster({{"a", 2}}, 1e6);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 2);
+  plan.job.framework = Framework::kMegatron;
+  EXPECT_TRUE(graph_of(plan, cluster).reductions.empty());
 }
 
 TEST(StepGradients, AShardedOptimizerScattersGradientsAndGathersParameters) {

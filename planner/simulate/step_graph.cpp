@@ -76,7 +76,8 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
 }
 
 StepGraph StepBuilder::build(AlikeReplicas alike) {
-  if (alike == AlikeReplicas::kOnce) find_alike();
+  explains_ = alike == AlikeReplicas::kEach;
+  if (!explains_) find_alike();
   add_pipelines();
   if (exchanges_in_passes())
     add_sharded_exchanges();
@@ -124,6 +125,7 @@ StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bu
   memory.engine.clear();
   memory.bars.clear();
   memory.flows.clear();
+  memory.reductions.clear();
   memory.copies.clear();
   return StepBuilder(plan, view, bucket_bytes, plan.data_size(), std::move(memory)).build(alike);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cost/engine_traffic.h"
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/plan.h"
 #include "planner/simulate/fluid.h"
@@ -29,6 +30,8 @@ struct StepGraph {
   FluidEngine engine;
   std::vector<Bar> bars;
   std::vector<Flow> flows;
+  std::vector<ExpectedReduction> reductions;  ///< where all replicas are in the graph
+  EngineTraffic traffic;                      ///< stays when a graph is built in the memory of this one
   /// How many replicas each stands for, 0 where another stands for it; empty where all are in the graph.
   std::vector<int> copies;
 };
@@ -46,7 +49,7 @@ enum class AlikeReplicas {
 /// these. That their tensor-parallel shares are cut differently changes which rank sends which part, but not
 /// how much is sent.
 ///
-/// The graph is built in the memory of another, which is forgotten.
+/// The graph is built in the memory of another, of which only what is known of the engine stays.
 StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes,
                      StepGraph memory = {}, AlikeReplicas alike = AlikeReplicas::kEach);
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/randomized_test.h"
+#include "planner/cost/engine_reduction.h"
 #include "planner/testing/testing_search.h"
 
 namespace tombolo::planner {
@@ -19,7 +20,8 @@ using testing::small_model;
 TEST(StepGraph, EveryRankUpdatesOnceAllGradientsAreReduced) {
   auto cluster = make_cluster({{"a", 4}}, 1e6, 1e-3);
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes_per_second = 1e9;
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 2, 2, 3);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 2, 2, 3);
+  plan.job.framework = Framework::kMegatron;
   StepGraph graph = build_step(plan, ClusterView(cluster, "per-peer", {}), 1);
   graph.engine.run();
   double reduced = 0, updating = 1e9;
@@ -43,7 +45,8 @@ TEST(StepGraph, TheNormCrossesToOtherClustersNoOftenerThanTheseMustMeet) {
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes_per_second = 1e9;
   for (auto& link : cluster.links)
     if (link.from_host[0] != link.to_host[0]) link.latency_seconds = kFar;
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"}, 2, 4, 8);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"}, 2, 4, 8);
+  plan.job.framework = Framework::kMegatron;
   StepGraph graph = build_step(plan, ClusterView(cluster, "per-peer", {}), 1);
   graph.engine.run();
   double ready = 0, updating = 1e9;
@@ -54,6 +57,26 @@ TEST(StepGraph, TheNormCrossesToOtherClustersNoOftenerThanTheseMustMeet) {
       ready = std::max(ready, graph.engine.end(bar.last));
   // Four replicas of two stages meet in three rounds, and two clusters in one of them.
   EXPECT_NEAR(updating, ready + kFar + 2 * kNear, 1e-9);
+}
+
+TEST(StepGraph, TheBundledTrainerSumsTheNormByTheEngine) {
+  auto cluster = make_cluster({{"a", 4}}, 1e6, 1e-3);
+  for (auto& host : cluster.hosts) host.devices[0].memory_bytes_per_second = 1e9;
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 2, 2, 3);
+  const ClusterView view(cluster, "per-peer", {});
+  StepGraph graph = build_step(plan, view, 1);
+  graph.engine.run();
+  double reduced = 0, updating = 1e9;
+  for (const Bar& bar : graph.bars)
+    if (bar.kind == Bar::Kind::kOptimizer)
+      updating = std::min(updating, graph.engine.begin(bar.first));
+    else
+      reduced = std::max(reduced, graph.engine.end(bar.last));
+  const auto seconds = [&](int values) {
+    return EngineModel(view, {0, 1}).all_reduce(values * 8.0, 8).seconds;
+  };
+  EXPECT_NEAR(updating, reduced + seconds(4) + seconds(5), 1e-9);
+  EXPECT_GT(seconds(4), 1e-3);
 }
 
 TEST(StepGraph, TheStepOfOneReplicaAloneIsALowerBound) {

@@ -86,11 +86,12 @@ FluidEngine::Activity StepBuilder::after_all(const Members& members, std::size_t
 /// gathered beside the last of the pass before.
 void StepBuilder::add_gathers_in_passes(const Members& members, Share share) {
   const Worker& one = *members.owners.front();
+  const Reduction& reduction = reduction_of(members);
   const auto gather = [&](int first, int last, Activity begin) {
     const int layers = layers_with(share, first, last);
     if (layers == 0) return begin;
     const double bytes = 0.5 * model_.bytes_per_value * parameters_between(one, first, last, share);
-    return add_phases(members, bytes, 0.5 * members.all_reduce.rounds * layers, begin);
+    return add_phases(members, reduction, bytes, 0.5 * reduction.all_reduce.rounds * layers, begin);
   };
   Activity gathered = FluidEngine::kNone;
   for (std::size_t i = 0; i < one.passes.size(); ++i) {
@@ -120,16 +121,18 @@ void StepBuilder::add_gathers_in_passes(const Members& members, Share share) {
 /// one layer's gradients wait for theirs while another's are computed.
 void StepBuilder::add_scatters_in_passes(const Members& members, Share share) {
   const Worker& one = *members.owners.front();
-  const double value = 0.5 * plan_.job.gradient_bytes(), rounds = 0.5 * members.all_reduce.rounds;
+  const Reduction& reduction = reduction_of(members);
+  const double value = 0.5 * plan_.job.gradient_bytes(), rounds = 0.5 * reduction.all_reduce.rounds;
   Activity reduced = FluidEngine::kNone;
   // What the next pass waits for.
   Activity pending = FluidEngine::kNone;
   const auto reduce = [&](int first, int last, Activity begin) {
     if (reduced != FluidEngine::kNone) engine().order(reduced, begin);
     const int layers = layers_with(share, first, last);
-    reduced = layers == 0 ? begin
-                          : add_phases(members, value * parameters_between(one, first, last, share),
-                                       layers * rounds, begin);
+    reduced = layers == 0
+                  ? begin
+                  : add_phases(members, reduction, value * parameters_between(one, first, last, share),
+                               layers * rounds, begin);
   };
   for (std::size_t i = 0; i < one.passes.size(); ++i) {
     const Operation& operation = one.passes[i].operation;

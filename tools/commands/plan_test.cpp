@@ -25,6 +25,21 @@ TEST_F(PlanCommand, NamesTheTrafficOverSharedLinks) {
   EXPECT_MENTIONS(page, "Shared link");
 }
 
+TEST_F(PlanCommand, NamesTheAlgorithmThatItExpectsOfTheEngine) {
+  ASSERT_EQ(run_plan({"--data", "4", "--pipeline", "1"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "the engine is expected to reduce gradients by two-level in pieces of ");
+  ASSERT_EQ(run_plan({"--data", "4", "--pipeline", "1", "--json"}), kExitOk) << err_;
+  const Json plan = Json::parse(out_);
+  const Json& expected = plan.at("prediction").at("reductions").at(0);
+  EXPECT_EQ(expected.at("algorithm"), "two-level");
+  EXPECT_EQ(expected.at("ranks"), Json({0, 1, 2, 3}));
+  EXPECT_GT(expected.at("seconds").get<double>(), expected.at("bytes").get<double>() / 2.4e7)
+      << "which both hosts of a cluster send at once";
+  ASSERT_EQ(run_plan({"--data", "4", "--pipeline", "1", "--framework", "megatron", "--json"}), kExitOk)
+      << err_;
+  EXPECT_FALSE(Json::parse(out_).at("prediction").contains("reductions")) << "NCCL reduces";
+}
+
 TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("plan.html")}), kExitOk) << err_;
   std::ifstream in(file("plan.html"));
