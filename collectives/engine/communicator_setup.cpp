@@ -259,10 +259,7 @@ void Communicator::State::weigh_network() {
   const std::optional<NetworkCosts> known = network_costs(facts);
   const bool agreed = facts.from != KnownFrom::kClusterFile || same_links;
   if (known && agreed) costs.emplace(rank_map, *known);
-  options.tuning.crossing_bytes = rank_map.clusters.size() == 1 ? 0
-                                  : costs                       ? costs->filling(Level::kBetween)
-                                                                : kCrossingBytesOfLongLinks;
-  options.tuning.latency_bytes = costs && rank_map.clusters.size() > 1 ? costs->filling(Level::kBetween) : 0;
+  tune_to_links(options.tuning, rank_map, costs ? &*costs : nullptr);
 }
 
 NetworkFacts Communicator::State::facts_of(const std::vector<RankLocation>& where) const {

@@ -79,4 +79,10 @@ Nanoseconds JobCosts::rounds(std::uint64_t count, std::uint64_t bytes, Nanosecon
          (count - on_host) * (hop(inside(), per_host_ * bytes) + work);
 }
 
+void tune_to_links(Tuning& tuning, const RankMap& ranks, const JobCosts* known) noexcept {
+  const bool crosses = ranks.clusters.size() > 1;
+  tuning.latency_bytes = crosses && known != nullptr ? known->filling(Level::kBetween) : 0;
+  tuning.crossing_bytes = known != nullptr || !crosses ? tuning.latency_bytes : kCrossingBytesOfLongLinks;
+}
+
 }  // namespace tombolo::collectives

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "collectives/schedule/rank_map.h"
+#include "collectives/schedule/tuning.h"
 
 namespace tombolo::collectives {
 
@@ -115,6 +116,10 @@ class JobCosts {
   NetworkCosts network_;
   std::uint64_t ranks_ = 1, clusters_ = 1, largest_ = 1, smallest_ = 1, per_host_ = 1, all_hosts_ = 1;
 };
+
+/// Sets what depends on the links between clusters, Tuning::crossing_bytes and latency_bytes. `known`: the job's
+/// costs, or null where nobody knows rates and latencies.
+void tune_to_links(Tuning& tuning, const RankMap& ranks, const JobCosts* known) noexcept;
 
 /// How many rounds a tree over so many ranks has, at least 1: the logarithm to base 2, rounded up.
 constexpr std::uint64_t tree_rounds(std::uint64_t ranks) noexcept {

@@ -75,9 +75,7 @@ EngineModel::EngineModel(const ClusterView& view, const std::vector<int>& hosts)
   if (map_.clusters.size() > 1) levels.push_back(facts.between);
   chooses_by_costs_ =
       are_alike(hosts) && collectives::network_costs(levels, facts.uplink_bytes_per_second).has_value();
-  if (map_.clusters.size() > 1)
-    tuning_.crossing_bytes =
-        chooses_by_costs_ ? costs_.filling(Level::kBetween) : collectives::kCrossingBytesOfLongLinks;
+  collectives::tune_to_links(tuning_, map_, chooses_by_costs_ ? &costs_ : nullptr);
 }
 
 collectives::Situation EngineModel::situation() const {

@@ -73,10 +73,9 @@ std::vector<Transfer> EngineTraffic::of(const RankMap& map, const collectives::P
           shorter.count,
           choice.tuning.segment_bytes,
           choice.tuning.crossing_bytes,
+          choice.tuning.latency_bytes,
           map.uniform_links,
-          {},
-          map.ranks_per_host};
-  for (const auto& cluster : map.clusters) key.cluster_sizes.push_back(cluster.size());
+          map.hosts};
   auto known = known_.find(key);
   if (known == known_.end()) {
     std::vector<Transfer> transfers =

@@ -23,9 +23,9 @@ class EngineTraffic {
   /// What a schedule depends on, but for which member has which place.
   struct Key {
     const collectives::Algorithm* algorithm = nullptr;  ///< null: through the memory of one host
-    std::size_t count = 0, segment_bytes = 0, crossing_bytes = 0;
+    std::size_t count = 0, segment_bytes = 0, crossing_bytes = 0, latency_bytes = 0;
     bool uniform_links = false;
-    std::vector<std::size_t> cluster_sizes, ranks_per_host;
+    std::vector<std::vector<std::size_t>> hosts;  ///< as RankMap::hosts
     auto operator<=>(const Key&) const = default;
   };
 
