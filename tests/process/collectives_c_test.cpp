@@ -127,6 +127,7 @@ TEST(Handle, IsRefusedByEveryFunctionOnceItIsDestroyed) {
   EXPECT_EQ(tomboloCommLastAlgorithm(gone, &name), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommExplain(gone, &name), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommSetTuning(gone, nullptr), tomboloInvalidArgument);
+  EXPECT_EQ(tomboloCommSetDeadline(gone, 1), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommGetAsyncError(gone, &error), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommSplit(gone, 0, 0, &made), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommFinalize(gone), tomboloInvalidArgument);
