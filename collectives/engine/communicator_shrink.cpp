@@ -167,7 +167,9 @@ class Communicator::Shrinking {
                           state_.options.deadline);
       const Survivors::Rules rules = rules_in(*store);
       const auto ranks = excluded_.empty() ? survivors.of_arrival(rules) : survivors.without(excluded_);
-      return {whole_.make_child(at, ranks, rules.may_come)};
+      auto made = whole_.make_child(at, ranks, rules.may_come);
+      survivors.await_all(ranks, rules);
+      return {std::move(made)};
     } catch (const Error& error) {
       if (error.cause() != Cause::kRemote || !has_gone(at)) throw;
       return {nullptr, Reached::kGone, error.what()};

@@ -21,14 +21,14 @@ constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
 /// How long nothing may move before a rank that waits for others to connect looks in the store whether they
 /// live. It looks again after as long as it has waited already.
-constexpr Duration kFirstLookForAbsent = std::chrono::milliseconds(30);
+constexpr Duration kFirstLookForAbsent = std::chrono::milliseconds(15);
 constexpr Duration kLookForAbsentPatience = std::chrono::seconds(1);
 /// How long a rank waits for the note that it has left, or for the end of the store.
 constexpr Duration kEchoPatience = std::chrono::milliseconds(100);
 /// That another rank has given up may be known before its last messages, and those of ranks that wait for
 /// none of its, have come: they take another way, on which the kernel may have to send them again. Inside a
 /// cluster it rarely has to.
-constexpr Duration kLastWordsPatience = std::chrono::milliseconds(50);
+constexpr Duration kLastWordsPatience = std::chrono::milliseconds(40);
 constexpr Duration kLastWordsPatienceAcrossClusters = std::chrono::seconds(1);
 
 }  // namespace

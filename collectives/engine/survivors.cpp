@@ -137,15 +137,38 @@ std::string Survivors::decide(const Rules& rules) {
   return text_in(store_.claim(decision_key(), std::as_bytes(std::span(own))));
 }
 
+std::optional<std::string> Survivors::look(const std::string& key) {
+  try {
+    const auto slice = Deadline::after(std::min<Duration>(kDeciderLook, deadline_.remaining()), clock_);
+    return text_in(store_.get(key, slice));
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kTimeout) throw;
+    return std::nullopt;
+  }
+}
+
+void Survivors::await_all(const std::vector<int>& ranks, const Rules& rules) {
+  deadline_ = Deadline::after(deadline_.allowed(), clock_);  // arrival may have taken all of it
+  const std::string all = prefix_ + "/all-made";
+  if (store_.add(prefix_ + "/made", 1) == static_cast<std::int64_t>(ranks.size())) store_.set(all, {});
+  for (;;) {
+    const auto dead =
+        std::ranges::find_if(ranks, [&](int rank) { return rank != rank_ && !rules.may_come(rank); });
+    const bool last_look = deadline_.passed();
+    if (look(all)) return;
+    if (dead != ranks.end())
+      fail(Cause::kRemote, "shrink: rank {} died before all had made their parts", *dead);
+    if (last_look) {
+      fail(Cause::kTimeout, "shrink: ranks {} did not all make their parts within {}", text_of(ranks),
+           format_seconds(to_seconds(deadline_.allowed())));
+    }
+  }
+}
+
 std::optional<std::string> Survivors::decision_of(const std::vector<int>& decider, const Rules& rules) {
   for (;;) {
     const bool lives = std::ranges::all_of(decider, rules.may_come), last_look = deadline_.passed();
-    try {
-      const auto slice = Deadline::after(std::min<Duration>(kDeciderLook, deadline_.remaining()), clock_);
-      return text_in(store_.get(decision_key(), slice));
-    } catch (const Error& error) {
-      if (error.cause() != Cause::kTimeout) throw;
-    }
+    if (auto decided = look(decision_key())) return decided;
     if (!lives) return std::nullopt;
     if (last_look) {
       fail(Cause::kTimeout, "shrink: rank {}, which came first, did not say within {} who is left",

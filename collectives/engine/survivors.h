@@ -39,6 +39,10 @@ class Survivors {
   /// Those that come. The first one that lives says who has, once no more may. Throws kRemote where this rank
   /// came later, or where it is refused.
   std::vector<int> of_arrival(const Rules& rules);
+  /// Waits until all of those have come so far as to call this: if the store dies while they make their
+  /// parts, either all have one, or (but for the moment in which the last word is on its way) none. Throws
+  /// kRemote where one of them has died.
+  void await_all(const std::vector<int>& ranks, const Rules& rules);
 
  private:
   std::string key_of(int rank) const;
@@ -47,6 +51,8 @@ class Survivors {
   /// Nothing where the one that is to decide has died before it did.
   std::optional<std::string> decision_of(const std::vector<int>& decider, const Rules& rules);
   std::string decision_key() const;
+  /// What the key holds, in at most kDeciderLook; nothing where it is not there.
+  std::optional<std::string> look(const std::string& key);
 
   Store& store_;
   std::string prefix_;
