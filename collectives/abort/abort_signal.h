@@ -24,6 +24,7 @@ struct Rendezvous {
   int port = 0;
   std::string prefix;                     ///< "comm/0"
   const Clock* clock = &Clock::steady();  ///< for deadlines
+  bool kept_here = false;                 ///< this process keeps the store
 };
 
 /// The key that is in the store for as long as this rank's communicator is, and its process lives.

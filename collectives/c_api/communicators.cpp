@@ -154,10 +154,7 @@ tomboloResult_t tomboloCommGetUniqueId(tomboloComm_t comm, tomboloUniqueId* id) 
     require_pointer(id, function, "id");
     const auto member = member_of(comm, function);
     refuse_in_callback(*member, function);
-    const auto& communicator = *member->communicator;
-    // The new ranks' connections are to be admitted by the members' routers, where these have any.
-    const auto made = collectives::make_unique_id(communicator.size() > 1 ? communicator.secret()
-                                                                          : transport::Secret::random());
+    const auto made = collectives::make_unique_id(member->communicator->secret_for_new_ranks());
     member->servers.push_back(collectives::find_store(made));
     std::memcpy(id->internal, made.data(), made.size());
   });
@@ -192,6 +189,15 @@ tomboloResult_t tomboloCommSetStream(tomboloComm_t comm, void* stream) {
     const auto member = member_of(comm, function);
     refuse_in_callback(*member, function);
     member->stream = stream;
+  });
+}
+
+tomboloResult_t tomboloCommSetDeadline(tomboloComm_t comm, double seconds) {
+  const char* const function = __func__;
+  return guarded([&] {
+    const auto member = member_of(comm, function);
+    const Duration deadline = collectives::deadline_from(seconds, "tomboloCommSetDeadline: seconds");
+    member->communicator->set_deadline(deadline);
   });
 }
 

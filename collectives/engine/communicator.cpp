@@ -260,6 +260,16 @@ const transport::Secret& Communicator::secret() const noexcept {
   return state_->router ? state_->router->options().secret : state_->options.secret;
 }
 
+transport::Secret Communicator::secret_for_new_ranks() const {
+  return state_->router ? secret() : transport::Secret::random();
+}
+
+void Communicator::set_deadline(Duration deadline) {
+  const Call entered(*state_);
+  state_->options.deadline = state_->idle_patience = deadline;
+  if (state_->mesh) state_->mesh->set_deadline(deadline);
+}
+
 std::string Communicator::last_algorithm() const {
   const Call entered(*state_);
   return std::string(state_->last ? state_->last->choice.name() : "none");

@@ -71,11 +71,13 @@ class Communicator {
   /// other parts stay usable then.
   std::unique_ptr<Communicator> split(int color, int key);
 
-  /// Makes a communicator of the ranks that are left, in their order, also where this one has failed; it
-  /// needs the store, and nothing else of the others. With `excluded`, all other ranks call it with the same
-  /// list. Without, those are left that come: it waits half a second after the last one, and a rank that
-  /// comes later throws kRemote. Every rank that is left has called it equally often on this communicator
-  /// before. Throws as create() does, and kRemote or kTimeout where the store's process has died.
+  /// Makes a communicator of the ranks that are left, in their order, also where this one has failed. With
+  /// `excluded`, all other ranks call it with the same list. Without, those are left that come: it waits
+  /// three seconds after the last one for those that seem to live, and a rank that comes later throws
+  /// kRemote. Every rank that is left has called it equally often on this communicator before. They meet in
+  /// the store; where that has gone, or the rank that keeps it is excluded, in one that the first of them has
+  /// on standby (not with Options::store). Throws as create() does; kTimeout where the store does not answer,
+  /// whose process may live; and kRemote where, without it, no more than half of those came that may live.
   std::unique_ptr<Communicator> shrink(const std::vector<int>& excluded);
 
   /// Collective over the members of this communicator, all of which name the same larger size; at least one
@@ -162,19 +164,29 @@ class Communicator {
   /// that is empty; what the others give does not count. Throws kInvalidUsage on every rank, and changes
   /// nothing, where it is no table, or one for a job of another shape.
   void set_tuning(const std::string& text);
+  /// How long any wait on this rank may go without progress, from the next call on, that for a Work included;
+  /// and the set-up of communicators that are made of this one. Not collective.
+  void set_deadline(Duration deadline);
   /// The secret that authenticates the connections between the job's ranks; for connections that are made
   /// outside of this communicator.
   const transport::Secret& secret() const noexcept;
+  /// What admits new ranks to grow(): secret(), which a rank that has always been alone has none of.
+  transport::Secret secret_for_new_ranks() const;
   /// Makes every operation, now and later, fail with kAborted; may be called from another thread.
   void abort(const std::string& reason) noexcept;
 
   struct State;
+  /// Whether a rank that is awaited may still come, as far as its process is known to live; empty: unknown.
+  using MayCome = std::function<bool(int rank)>;
   class Call;
+  class Shrinking;
   explicit Communicator(std::unique_ptr<State> state);
 
  private:
   /// This process's part of what split() makes of those ranks, by its own order, which meet `at` there.
-  std::unique_ptr<State> make_child(const Rendezvous& at, const std::vector<int>& ranks) const;
+  /// `may_come` is asked for ranks of this communicator.
+  std::unique_ptr<State> make_child(const Rendezvous& at, const std::vector<int>& ranks,
+                                    const MayCome& may_come = {}) const;
   /// What `make` makes, once all ranks of this communicator have called it and those of `ranks`, this one's
   /// own, have made theirs `at` that place; else it throws on all of `ranks`. `what` and `part` are for
   /// errors.

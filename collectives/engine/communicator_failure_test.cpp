@@ -270,6 +270,25 @@ TEST(CommunicatorFailure, ARankThatDiedBeforeItConnectedFailsTestsAtTheDeadlineA
   EXPECT_EQ(lives->failure_cause(), Cause::kTimeout);
 }
 
+// The store knows of its end, also where no host's memory does. A wait to its deadline would be kTimeout.
+TEST(CommunicatorFailure, ARankThatDiedBeforeItConnectedFailsAWaitLongBeforeTheDeadline) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  std::thread dies([&] { Communicator::create(options_for("AA", 0, server.port())); });
+  const auto lives = Communicator::create(options_for("AA", 1, server.port()));
+  dies.join();
+  std::byte message{};
+  try {
+    lives->receive(&message, 1, 0);
+    FAIL() << "no failure";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kRemote);
+    EXPECT_NE(
+        std::string(error.what()).find("rank 0 on host host0 failed: it was gone before it had connected"),
+        std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(CommunicatorFailure, AbortFromAnotherThreadEndsAllRanks) {
   const auto outcomes = run_ranks("AAB", [](Communicator& all) {
     all.barrier();

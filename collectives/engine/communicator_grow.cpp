@@ -56,7 +56,10 @@ std::unique_ptr<Communicator> Communicator::grow(int larger, const UniqueId* id)
   grown->rendezvous = rendezvous_of(options);
   grown->begin_to_report();
   // What all ranks share is found out anew, with those that are new.
-  if (options.routing == Routing::kPerPeer) grown->router = parent.router;
+  if (options.routing == Routing::kPerPeer) {
+    grown->router = parent.router;
+    grown->standby = parent.standby;
+  }
   const Rendezvous at = grown->rendezvous;
   return std::make_unique<Communicator>(make_together(at, members, fmt::format("grow from {} ranks", size()),
                                                       fmt::format("{} ranks", larger), [&] {

@@ -84,8 +84,9 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
 }
 
 std::optional<int> Communicator::State::gone_before_connecting() {
-  if (!host || host->standing() == HostGroup::Standing::kRefused) return std::nullopt;
   if (!mesh->opening()) return std::nullopt;
+  if (absentees.gone && mesh->awaits(*absentees.gone)) return absentees.gone;
+  if (!host || host->standing() == HostGroup::Standing::kRefused) return std::nullopt;
   for (int peer = 0; peer < host->size(); ++peer) {
     if (host->absence(peer) != HostGroup::Absence::kNone && mesh->awaits(peer)) return peer;
   }

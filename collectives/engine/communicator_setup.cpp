@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -10,6 +11,7 @@
 #include "collectives/discovery/discover.h"
 #include "collectives/engine/communicator_state.h"
 #include "collectives/engine/rank_record.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 #include "collectives/schedule/cluster_weights.h"
 #include "compute/cores.h"
 
@@ -25,6 +27,7 @@ constexpr auto kSpin = std::chrono::microseconds(20);
 /// How long a rank whose measuring breaks off waits for the note of one that gave up before it: the note is
 /// under way by the time at which connections of that rank, or its store, close.
 constexpr auto kNotePatience = std::chrono::seconds(1);
+constexpr std::string_view kLoopbackAddress = "127.0.0.1";
 
 /// The settings that must be equal on every rank, by the names that users know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
@@ -52,6 +55,15 @@ Deadline slice_of(Deadline deadline, const Rendezvous& at) {
   return Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()), *at.clock);
 }
 
+/// Those that can come no more.
+std::vector<int> that_are_gone(const std::vector<int>& ranks, const Communicator::MayCome& may_come) {
+  std::vector<int> others;
+  for (const int rank : ranks) {
+    if (may_come && !may_come(rank)) others.push_back(rank);
+  }
+  return others;
+}
+
 /// Whether another rank has left a note that it gives up, once the signal watches for that.
 bool gave_up(AbortSignal& signal) {
   return signal.check() == AbortSignal::News::kNote;
@@ -67,10 +79,11 @@ constexpr char kRefusal = '!';
 
 /// Rank 0 usually keeps the store. If what it reads makes it fail, its store closes, and ranks that have not
 /// read yet would learn that it left, and not why; so it waits until all have read. For a rank that dies
-/// before that it waits no longer than the deadline, and for one that gives up not at all: the first call
-/// that needs that rank names it.
+/// before that it waits no longer than the deadline, and for one that gives up, or that is known to be dead,
+/// not at all: the first call that needs that rank names it.
 void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_view what, AbortSignal& signal,
-                              int rank, int size, Deadline deadline) {
+                              int rank, int size, Deadline deadline,
+                              const Communicator::MayCome& may_come = {}) {
   try {
     // Nobody waits for rank 0's word, but those that shrink want to know how far it has come.
     if (rank != 0 || what == kRankRecords) store.set(read_key(at, what, rank), {});
@@ -81,6 +94,7 @@ void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_vi
         ++reader;
       } catch (const Error& error) {
         if (error.cause() != Cause::kTimeout) throw;
+        if (may_come && !may_come(reader)) ++reader;
       }
     }
   } catch (const Error& error) {
@@ -89,9 +103,10 @@ void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_vi
 }
 
 /// What every rank has published under `what`; throws naming every rank that has not come by the deadline, or
-/// the one that gives up before all have come.
+/// the one that gives up before all have come, or those that have died.
 std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, std::string_view what,
-                                            AbortSignal& signal, int rank, int size, Deadline deadline) {
+                                            AbortSignal& signal, int rank, int size, Deadline deadline,
+                                            const Communicator::MayCome& may_come = {}) {
   std::vector<std::optional<std::vector<std::byte>>> arrived(static_cast<std::size_t>(size));
   const auto key = [&](int of) { return fmt::format("{}/{}/{}", at.prefix, what, of); };
   const auto missing = [&] {
@@ -101,6 +116,7 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     }
     return ranks;
   };
+  std::vector<int> dead;
   try {
     for (auto waiting = missing(); !waiting.empty(); waiting = missing()) {
       // A rank that had all it needed may have given up since: what it published counts.
@@ -117,6 +133,9 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
       for (const int each : waiting) arrived[static_cast<std::size_t>(each)] = store.try_get(key(each));
       waiting = missing();
       if (one_gave_up) break;
+      // The store may see the end of a rank before what it has published last: only the second look counts.
+      const auto before = std::exchange(dead, that_are_gone(waiting, may_come));
+      if (!dead.empty() && dead == before) break;
       if (last_look && !waiting.empty()) {
         fail(Cause::kTimeout,
              "{} of {} did not arrive within {} at {}:{}. Were they started, with the same address and port?",
@@ -128,8 +147,12 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
     fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
          size, at.known_as, at.port, error.what());
   }
-  if (!missing().empty()) fail_by_note(signal);
-  stay_until_all_have_read(store, at, what, signal, rank, size, deadline);
+  if (!missing().empty()) {
+    if (gave_up(signal)) fail_by_note(signal);
+    fail(Cause::kRemote, "{} of {} died before arriving at {}:{}", list_ranks(dead), size, at.known_as,
+         at.port);
+  }
+  stay_until_all_have_read(store, at, what, signal, rank, size, deadline, may_come);
   std::vector<std::vector<std::byte>> all;
   for (auto& one : arrived) all.push_back(std::move(*one));
   return all;
@@ -140,8 +163,12 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
 Rendezvous rendezvous_of(const Options& options) {
   const Identity& identity = options.identity;
   const std::string& address = options.store_reach.empty() ? identity.address : options.store_reach;
-  return {options.store ? options.store : store_at(address, identity.port, options.secret), identity.address,
-          identity.port, options.store_prefix, options.router.clock};
+  return {options.store ? options.store : store_at(address, identity.port, options.secret),
+          identity.address,
+          identity.port,
+          options.store_prefix,
+          options.router.clock,
+          !options.store_reach.empty()};
 }
 
 Communicator::State::State(Options given)
@@ -150,14 +177,16 @@ Communicator::State::State(Options given)
   idle_patience = options.deadline;
 }
 
-void Communicator::State::set_up() {
+void Communicator::State::set_up(const MayCome& may_come) {
   const int rank = options.identity.rank, size = options.identity.size;
   std::vector<compute::ProcessorSet> neighbours;  // of the ranks of this host
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
   } else {
     const auto deadline = within(options.deadline);
-    const auto store = rendezvous.store->connect(deadline, options.log);
+    // The ranks of another communicator come to a store that was there before.
+    const auto store = router ? rendezvous.store->reconnect(deadline, options.log)
+                              : rendezvous.store->connect(deadline, options.log);
     if (!router) {
       if (options.make_secret) options.router.secret = agree_on_secret(*store, deadline);
       if (options.routing == Routing::kShared) agree_on_kind(*store, deadline);
@@ -172,7 +201,9 @@ void Communicator::State::set_up() {
                    host ? host->card() : HostCard{},
                    compute::own_processors(),
                    mesh->endpoint(),
-                   links_digest()};
+                   links_digest(),
+                   own_standby(),
+                   rendezvous.kept_here};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);
@@ -183,7 +214,7 @@ void Communicator::State::set_up() {
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
     signal->watch(rendezvous, rank, deadline);
-    const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline);
+    const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline, may_come);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
     for (int peer = 0; peer < size; ++peer) {
@@ -197,6 +228,8 @@ void Communicator::State::set_up() {
       }
       same_links &= record.links == own.links;
       members.push_back({peer, record.host, record.cluster});
+      standbys.push_back(record.standby);
+      if (record.keeps_store) store_keeper = peer;
       addresses.emplace_back();
       for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
       peers.push_back({record.host, record.endpoint});
@@ -233,6 +266,24 @@ void Communicator::State::set_up() {
   // The limit counts where all ranks are on one host, and so know the same processors.
   options.tuning.host_bytes =
       options.host_limit.value_or(share_processors ? kHostBytesOnSharedProcessors : Tuning().host_bytes);
+}
+
+StandbyStore Communicator::State::own_standby() {
+  if (options.store) return {};  // whoever reaches the store in another way does not meet over the network
+  const bool in_host = is_loopback(rendezvous.known_as);
+  if (!standby || (!in_host && is_loopback(standby->address))) {
+    const std::string address =
+        in_host ? std::string(kLoopbackAddress) : rendezvous_address(options.router.host);
+    standby = std::make_shared<OwnStandby>(address, router->options().secret, options.log);
+  }
+  return {standby->address, static_cast<std::uint16_t>(standby->server.port())};
+}
+
+std::string Communicator::State::name_store_keeper() const {
+  if (store_keeper)
+    return fmt::format("rank {} on host {}", *store_keeper,
+                       members[static_cast<std::size_t>(*store_keeper)].host);
+  return options.store_elsewhere ? "the process that made the unique id" : "the process that keeps the store";
 }
 
 std::uint64_t Communicator::State::links_digest() const {

@@ -1,161 +1,207 @@
-// How the ranks that are left go on without the others: a communicator of theirs is made through the store of
-// the whole, whose own connections it does not need.
+// How the ranks that are left go on without the others: they meet in the store of the whole, or where that
+// has gone in the store on standby of the first of them, and make a communicator of theirs there.
 #include <algorithm>
-#include <cstring>
-#include <numeric>
-#include <thread>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/communicator_state.h"
+#include "collectives/engine/survivors.h"
+#include "collectives/rendezvous/listener_probe.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 
 namespace tombolo::collectives {
 namespace {
 
-/// How long ranks that live, as far as the store can tell, are waited for after the last one has come. What
-/// makes a rank give up reaches the others within tens of milliseconds, or at the same deadline; those of a
-/// host that has vanished look as if they lived.
-constexpr Duration kArrivalPatience = std::chrono::seconds(3);
-constexpr Duration kLookInterval = std::chrono::milliseconds(20);
 /// The store is there already, or its process has died.
 constexpr Duration kStorePatience = std::chrono::seconds(5);
+/// How long a rank that lives may take to come and open its store, where others meet.
+constexpr Duration kStandbyPatience = std::chrono::seconds(3);
 
-std::vector<std::byte> encode_ranks(const std::vector<int>& ranks) {
-  std::vector<std::byte> bytes(ranks.size() * sizeof(std::int32_t));
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const std::int32_t rank = ranks[i];
-    std::memcpy(bytes.data() + i * sizeof(rank), &rank, sizeof(rank));
-  }
-  return bytes;
+bool is_among(int rank, const std::vector<int>& ranks) {
+  return std::ranges::find(ranks, rank) != ranks.end();
 }
 
-/// Throws kRemote where these are not ascending ranks below `size`.
-std::vector<int> decode_ranks(const std::vector<std::byte>& bytes, int size) {
-  std::vector<int> ranks(bytes.size() / sizeof(std::int32_t));
-  int before = -1;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    std::int32_t rank = 0;
-    std::memcpy(&rank, bytes.data() + i * sizeof(rank), sizeof(rank));
-    if (rank <= before || rank >= size) fail(Cause::kRemote, "shrink: the store holds no list of ranks");
-    ranks[i] = before = rank;
-  }
-  return ranks;
-}
+}  // namespace
 
-std::string text_of(const std::vector<int>& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
-  return text.empty() ? "none" : text;
-}
-
-/// One attempt of one communicator to go on with fewer ranks.
-class Shrinking {
+/// One call of shrink() on one rank.
+class Communicator::Shrinking {
  public:
-  /// `of_whole`: where the whole has met; `at`: where those that are left do.
-  Shrinking(Store& store, const Rendezvous& of_whole, const Rendezvous& at, const Communicator& whole,
-            Deadline deadline)
-      : store_(store), of_whole_(of_whole), prefix_(at.prefix), whole_(whole), deadline_(deadline) {}
-
-  /// All but those, if every other rank excludes the same.
-  std::vector<int> without(const std::vector<int>& excluded) {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < whole_.size(); ++rank) {
-      if (std::ranges::find(excluded, rank) == excluded.end()) ranks.push_back(rank);
-    }
-    const auto first = decode_ranks(store_.claim(prefix_ + "/ranks", encode_ranks(ranks)), whole_.size());
-    if (first != ranks) {
-      fail(Cause::kInvalidUsage, "shrink: rank {} goes on with ranks {}, and another one with {}",
-           whole_.rank(), text_of(ranks), text_of(first));
-    }
-    return ranks;
+  /// `at`: where the whole has met, with the prefix of what is to be made.
+  Shrinking(const Communicator& whole, const std::vector<int>& excluded, Rendezvous at)
+      : whole_(whole),
+        state_(*whole.state_),
+        excluded_(excluded),
+        at_(std::move(at)),
+        dead_(static_cast<std::size_t>(whole.size()), false) {
+    for (const StandbyStore& one : state_.standbys) probes_.emplace_back(one.address, one.port);
   }
 
-  /// Those that come. The first one says who has, once no more do: those whose communicator or process has
-  /// ended are not waited for.
-  std::vector<int> of_arrival() {
-    store_.set(key_of(whole_.rank()), {});
-    const bool first = store_.add(prefix_ + "/arrivals", 1) == 1;
-    auto ranks = first ? decide() : decision();
-    if (std::ranges::find(ranks, whole_.rank()) == ranks.end()) {
-      fail(Cause::kRemote,
-           "shrink: ranks {} have gone on without rank {}, which came more than {} after them",
-           text_of(ranks), whole_.rank(), format_seconds(to_seconds(kArrivalPatience)));
+  std::unique_ptr<State> run() {
+    Attempt last;
+    // Whom the caller gives up has no part in it, though it may live and keep the store.
+    if (!gives_up_store()) last = at_store_of_whole();
+    for (int rank = 0; rank < whole_.size() && !last.made; ++rank) {
+      if (may_keep(rank)) last = at_standby_of(rank);
     }
-    return ranks;
+    if (!last.made) throw Error(Cause::kRemote, last.why);
+    return std::move(last.made);
   }
 
  private:
-  std::string key_of(int rank) const { return fmt::format("{}/here/{}", prefix_, rank); }
+  enum class Reached { kThere, kGone, kSilent };
+  struct Attempt {
+    std::unique_ptr<State> made;  // where the store was there
+    Reached store = Reached::kThere;
+    std::string why = {};  // it was not
+  };
 
-  std::vector<int> decide() {
-    std::vector<bool> here(static_cast<std::size_t>(whole_.size()), false);
-    auto patience = Deadline::after(kArrivalPatience, *of_whole_.clock);
-    for (;;) {
-      bool missing = false;
-      for (int rank = 0; rank < whole_.size(); ++rank) {
-        auto&& is_here = here[static_cast<std::size_t>(rank)];
-        if (is_here) continue;
-        // Asked for in this order: a rank becomes present before it has read the records, and it may end
-        // after it has come here.
-        const bool was_present = store_.try_get(read_key(of_whole_, kRankRecords, rank)).has_value();
-        const bool lives = store_.try_get(presence_key(of_whole_, rank)).has_value() || !was_present;
-        is_here = store_.try_get(key_of(rank)).has_value();
-        if (is_here) patience = Deadline::after(kArrivalPatience, *of_whole_.clock);
-        missing |= lives && !is_here;
-      }
-      if (!missing || patience.passed() || deadline_.passed()) break;
-      std::this_thread::sleep_for(kLookInterval);
-    }
-    std::vector<int> ranks;
+  const StandbyStore& standby_of(int rank) const { return state_.standbys[static_cast<std::size_t>(rank)]; }
+  const std::string& host_of(int rank) const { return state_.members[static_cast<std::size_t>(rank)].host; }
+  Deadline within(Duration most) const { return state_.within(std::min(most, state_.options.deadline)); }
+
+  /// Whether the rank's store on standby can serve all: every rank comes to the same answer.
+  bool may_keep(int rank) const {
+    if (is_among(rank, excluded_) || standby_of(rank).port == 0) return false;
+    return !is_loopback(standby_of(rank).address) || is_loopback(state_.rendezvous.known_as) ||
+           std::ranges::all_of(state_.members,
+                               [&](const Member& member) { return member.host == host_of(rank); });
+  }
+
+  bool gives_up_store() const {
+    if (!state_.store_keeper || !is_among(*state_.store_keeper, excluded_)) return false;
     for (int rank = 0; rank < whole_.size(); ++rank) {
-      if (here[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+      if (may_keep(rank)) return true;
     }
-    store_.set(prefix_ + "/ranks", encode_ranks(ranks));
-    return ranks;
+    return false;
   }
 
-  std::vector<int> decision() {
-    try {
-      return decode_ranks(store_.get(prefix_ + "/ranks", deadline_), whole_.size());
-    } catch (const Error& error) {
-      if (error.cause() != Cause::kTimeout) throw;
+  Attempt at_store_of_whole() {
+    Attempt attempt = make_at(at_, kStorePatience, [&](Store& store) {
+      return Survivors::Rules{[&](int rank) { return state_.is_present(store, rank); },
+                              [](const std::vector<int>&) { return std::string(); }};
+    });
+    const auto describe = [&](std::string_view what) {
+      return fmt::format("shrink: the ranks that are left meet at the store of {}, which {}: {}",
+                         state_.name_store_keeper(), what, attempt.why);
+    };
+    // It would go on with those that reach it.
+    if (attempt.store == Reached::kSilent) {
       fail(Cause::kTimeout,
-           "shrink: the rank that came first did not say within {} who is left (did it die?)",
-           format_seconds(to_seconds(deadline_.allowed())));
+           "{}. Its process may live; to go on without it, name it among the ranks that are gone "
+           "(excludeRanksList)",
+           describe("does not answer"));
+    }
+    if (attempt.store == Reached::kGone) {
+      attempt.why = describe("is gone");
+      if (state_.store_keeper) dead_[static_cast<std::size_t>(*state_.store_keeper)] = true;
+    }
+    return attempt;
+  }
+
+  Attempt at_standby_of(int rank) {
+    Rendezvous at = at_;
+    const bool own = rank == whole_.rank();
+    if (own) state_.standby->server.serve();
+    const StandbyStore& known = standby_of(rank);
+    at.store =
+        store_at(own ? state_.standby->server.own_address() : known.address, known.port, whole_.secret());
+    at.known_as = known.address;
+    at.port = known.port;
+    at.kept_here = own;
+    state_.options.log.info("shrink: the store is gone; the ranks that are left meet at rank {}'s, {}:{}",
+                            rank, known.address, known.port);
+    Attempt attempt = make_at(at, kStandbyPatience, [&](Store&) {
+      return Survivors::Rules{[&](int other) { return may_live(other); },
+                              [&](const std::vector<int>& here) { return too_few(here); }};
+    });
+    if (attempt.store == Reached::kGone) note_gone(rank);
+    return attempt;
+  }
+
+  /// By what the kernel of its host says.
+  bool may_live(int rank) {
+    const auto which = static_cast<std::size_t>(rank);
+    if (dead_[which]) return false;
+    if (!may_keep(rank)) return true;
+    if (probes_[which].look() != ListenerProbe::Answer::kGone) return true;
+    note_gone(rank);
+    return false;
+  }
+
+  /// Nobody listens at the rank's store on standby. Of another host that may be said by a host that has the
+  /// same address, as those of networks inside hosts have.
+  void note_gone(int rank) {
+    if (host_of(rank) == host_of(whole_.rank()) || is_loopback(state_.rendezvous.known_as))
+      dead_[static_cast<std::size_t>(rank)] = true;
+  }
+
+  /// Without the store of the whole nothing else keeps two halves of a job, which do not see each other, from
+  /// going on both.
+  std::string too_few(const std::vector<int>& here) const {
+    const auto may_live = static_cast<std::size_t>(std::ranges::count(dead_, false));
+    if (2 * here.size() > may_live) return {};
+    return fmt::format(
+        "the store is gone, and of {} ranks that may live only {} came to meet without it: it takes more "
+        "than "
+        "half. Those that are gone for certain can be named (excludeRanksList)",
+        may_live, text_of(here));
+  }
+
+  /// Meets the others there, and makes this rank's part.
+  Attempt make_at(const Rendezvous& at, Duration patience,
+                  const std::function<Survivors::Rules(Store&)>& rules_in) {
+    std::unique_ptr<Store> store;
+    try {
+      store = at.store->reconnect(within(patience), state_.options.log);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kRemote && error.cause() != Cause::kTimeout) throw;
+      return {nullptr, error.cause() == Cause::kRemote ? Reached::kGone : Reached::kSilent, error.what()};
+    }
+    try {
+      Survivors survivors(*store, at.prefix, whole_.rank(), whole_.size(), *at.clock,
+                          state_.options.deadline);
+      const Survivors::Rules rules = rules_in(*store);
+      const auto ranks = excluded_.empty() ? survivors.of_arrival(rules) : survivors.without(excluded_);
+      auto made = whole_.make_child(at, ranks, rules.may_come);
+      survivors.await_all(ranks, rules);
+      return {std::move(made)};
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kRemote || !has_gone(at)) throw;
+      return {nullptr, Reached::kGone, error.what()};
     }
   }
 
-  Store& store_;
-  const Rendezvous& of_whole_;
-  std::string prefix_;
-  const Communicator& whole_;
-  Deadline deadline_;
-};
+  bool has_gone(const Rendezvous& at) const {
+    try {
+      at.store->reconnect(within(kStorePatience), Log());
+    } catch (const Error& error) {
+      return error.cause() == Cause::kRemote;
+    }
+    return false;
+  }
 
-}  // namespace
+  const Communicator& whole_;
+  State& state_;
+  const std::vector<int>& excluded_;
+  Rendezvous at_;
+  std::vector<bool> dead_;  // by rank; as far as this one can be sure of it
+  std::vector<ListenerProbe> probes_;
+};
 
 std::unique_ptr<Communicator> Communicator::shrink(const std::vector<int>& excluded) {
   State& whole = *state_;
   for (const int rank : excluded) whole.check_peer(rank, "shrink");
-  if (std::ranges::find(excluded, rank()) != excluded.end())
-    fail(Cause::kInvalidUsage, "shrink: rank {} excludes itself", rank());
+  if (is_among(rank(), excluded)) fail(Cause::kInvalidUsage, "shrink: rank {} excludes itself", rank());
   if (whole.phase == Phase::kFinalized) whole.require_usable();
   Rendezvous at = whole.rendezvous;
   at.prefix = fmt::format("{}/shrunk/{}", at.prefix, ++whole.shrinks);
-  std::vector<int> ranks{0};
-  if (size() > 1) {
-    std::unique_ptr<Store> store;
-    try {
-      store = at.store->reconnect(whole.within(std::min<Duration>(kStorePatience, whole.options.deadline)),
-                                  whole.options.log);
-    } catch (const Error& error) {
-      fail(error.cause(), "shrink: the ranks that are left meet at the store of {}, which is gone: {}",
-           whole.options.store_elsewhere ? "the process that made the unique id" : "rank 0", error.what());
-    }
-    Shrinking shrinking(*store, whole.rendezvous, at, *this, whole.within(whole.options.deadline));
-    ranks = excluded.empty() ? shrinking.of_arrival() : shrinking.without(excluded);
-  }
-  return std::make_unique<Communicator>(make_child(at, ranks));
+  return std::make_unique<Communicator>(size() == 1 ? make_child(at, {0})
+                                                    : Shrinking(*this, excluded, at).run());
 }
 
 }  // namespace tombolo::collectives

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/unused_port_test.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
@@ -83,7 +84,7 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
 struct Arrivals {
   explicit Arrivals(int awaited, int others) {
     // A rank counts itself once the store holds that it is there.
-    hooks.before_put = [this](std::string_view key) { come += key.ends_with("/arrivals") ? 1 : 0; };
+    hooks.before_put = [this](std::string_view key) { come += key.ends_with("/decider/0") ? 1 : 0; };
     hooks.before_try_get = [this, others, end = fmt::format("/here/{}", awaited)](std::string_view key) {
       if (key.ends_with(end) && come == others) ++looks;
     };
@@ -206,14 +207,14 @@ TEST(Shrink, RefusesListsThatDiffer) {
 }
 
 TEST(Shrink, ARankThatComesLateIsToldSo) {
-  std::atomic<bool> decided{false};
+  std::atomic<bool> decided{false}, advanced{false};
   std::atomic<int> late{0};
   Arrivals arrivals(2, 2);
   FakeClock clock;
   // Longer than anybody waits for one that lives; the deadline is for later.
   arrivals.hooks.before_try_get = [&, counts = arrivals.hooks.before_try_get](std::string_view key) {
     counts(key);
-    if (arrivals.looks == 3) clock.advance(std::chrono::seconds(4));
+    if (arrivals.looks == 3 && !advanced.exchange(true)) clock.advance(std::chrono::seconds(4));
   };
   const auto outcomes = run_ranks(
       "AAB",
@@ -239,6 +240,223 @@ TEST(Shrink, ARankThatComesLateIsToldSo) {
       });
   expect_fine(outcomes);
   EXPECT_EQ(late, 1);
+}
+
+/// Runs ranks whose store is `store`, which any of them may end.
+std::vector<Outcome> run_at(std::unique_ptr<StoreServer>& store, std::string_view clusters, const Body& body,
+                            const Change& change = {}) {
+  store = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  return run_ranks(clusters, body, [&, port = store->port()](Options& options) {
+    options.identity.port = port;
+    if (change) change(options);
+  });
+}
+
+void fail_once(Communicator& communicator) {
+  EXPECT_THROW(
+      {
+        for (;;) sum_of_ones(communicator);
+      },
+      Error);
+}
+
+TEST(Shrink, MeetsAtAnotherRankWhereTheStoreIsGone) {
+  for (const bool in_memory : {false, true}) {
+    std::unique_ptr<StoreServer> store;
+    std::atomic<int> went_on{0};
+    std::array<HeldClock, 4> clocks;
+    const auto outcomes = run_at(
+        store, "AABB",
+        [&](Communicator& communicator) {
+          HeldClock& own = clocks[static_cast<std::size_t>(communicator.rank())];
+          EXPECT_EQ(sum_of_ones(communicator), 4);
+          if (communicator.rank() == 0) {
+            store.reset();
+            throw Error(Cause::kInternal, "gives up");
+          }
+          fail_once(communicator);
+          const auto left = shrink_in_no_time(communicator, own);
+          EXPECT_EQ(left->size(), 3);
+          EXPECT_EQ(left->rank(), communicator.rank() - 1);
+          EXPECT_EQ(sum_of_ones(*left), 3);
+          const auto part = left->split(0, 0);
+          EXPECT_EQ(sum_of_ones(*part), 3);
+          // And once more: now the rank is gone that has kept the store since.
+          if (left->rank() == 0) throw Error(Cause::kInternal, "gives up, too");
+          fail_once(*left);
+          const auto two = shrink_in_no_time(*left, own);
+          EXPECT_EQ(sum_of_ones(*two), 2);
+          two->finalize();
+          ++went_on;
+        },
+        [&](Options& options) {
+          if (in_memory) one_host(options);
+          options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
+        });
+    EXPECT_EQ(went_on, 2);
+    for (const std::size_t rank : {2U, 3U}) EXPECT_FALSE(outcomes[rank].threw) << outcomes[rank].text;
+  }
+}
+
+// It may live, as one does that hangs: it has no part in what the others do.
+TEST(Shrink, DoesWithoutTheStoreOfARankThatIsExcluded) {
+  const int port = unused_port();
+  const auto outcomes = run_ranks(
+      "AABB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() > 0) {
+          const auto left = communicator.shrink({0});
+          EXPECT_EQ(left->size(), 3);
+          EXPECT_EQ(sum_of_ones(*left), 3);
+          if (left->rank() != 2) {
+            EXPECT_EQ(left->shrink({2})->size(), 2);
+          }
+        }
+        EXPECT_EQ(sum_of_ones(communicator), 4) << "the whole is as usable as before";
+      },
+      [&](Options& options) {
+        options.identity.port = port;
+        options.store_elsewhere = false;
+      });
+  expect_fine(outcomes);
+}
+
+// Of two halves that do not see each other both might go on.
+TEST(Shrink, RefusesAMinorityWhereTheStoreIsGone) {
+  std::unique_ptr<StoreServer> store;
+  std::atomic<int> refused{0};
+  std::atomic<bool> over{false};
+  const auto outcomes = run_at(store, "AAB", [&](Communicator& communicator) {
+    EXPECT_EQ(sum_of_ones(communicator), 3);
+    if (communicator.rank() < 2) {
+      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    store.reset();
+    communicator.set_deadline(std::chrono::milliseconds(300));
+    try {
+      communicator.shrink({});
+    } catch (const Error& error) {
+      refused += error.cause() == Cause::kRemote ? 1 : 0;
+      EXPECT_NE(std::string(error.what()).find("of 3 ranks that may live only 2 came"), std::string::npos)
+          << error.what();
+    }
+    over = true;
+  });
+  expect_fine(outcomes);
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(Shrink, SaysWhoKeepsAStoreThatIsGoneWhereNoneStandsBy) {
+  std::unique_ptr<StoreServer> store;
+  StoreHooks none;
+  const auto outcomes = run_at(
+      store, "AAB",
+      [&](Communicator& communicator) {
+        EXPECT_EQ(sum_of_ones(communicator), 3);
+        if (communicator.rank() == 0) {
+          store.reset();
+          throw Error(Cause::kInternal, "gives up");
+        }
+        fail_once(communicator);
+        try {
+          communicator.shrink({});
+          ADD_FAILURE() << "without a store";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.cause(), Cause::kRemote);
+          EXPECT_NE(std::string(error.what()).find("the process that made the unique id, which is gone"),
+                    std::string::npos)
+              << error.what();
+        }
+      },
+      [&](Options& options) {
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), none);
+      });
+  for (const std::size_t rank : {1U, 2U}) EXPECT_FALSE(outcomes[rank].threw) << outcomes[rank].text;
+}
+
+// It has come, and dies before it is part of what the others make.
+TEST(Shrink, FailsSoonWhereARankDiesInItAndIsMadeAgain) {
+  StoreHooks hooks;
+  std::array<HeldClock, 4> clocks;
+  std::atomic<int> again{0};
+  // Until they have agreed who goes on, no time passes for any of them.
+  hooks.before_put = [&](std::string_view key) {
+    if (key.find("/shrunk/") == key.npos || key.find("/rank/") == key.npos) return;
+    if (key.ends_with("/shrunk/1/rank/1")) throw Error(Cause::kInternal, "dies");
+    const bool first = key.find("/shrunk/1/") != key.npos;
+    // The ranks of what they make are 0, 1 and 2, or 0 and 1.
+    const int of_it = key.back() - '0';
+    clocks[static_cast<std::size_t>(first || of_it == 0 ? of_it : 2)].let_go();
+  };
+  const auto outcomes = run_ranks(
+      "AABB",
+      [&](Communicator& communicator) {
+        HeldClock& own = clocks[static_cast<std::size_t>(communicator.rank())];
+        EXPECT_EQ(sum_of_ones(communicator), 4);
+        if (communicator.rank() == 3) throw Error(Cause::kInternal, "gives up");
+        fail_once(communicator);
+        own.hold();
+        if (communicator.rank() == 1) {
+          communicator.shrink({});
+          return;
+        }
+        try {
+          communicator.shrink({});
+          ADD_FAILURE() << "without rank 1";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.cause(), Cause::kRemote) << error.what();
+          EXPECT_NE(std::string(error.what()).find("rank 1 of 3 died before arriving"), std::string::npos)
+              << error.what();
+        }
+        own.hold();
+        const auto left = communicator.shrink({});
+        EXPECT_EQ(left->size(), 2);
+        EXPECT_EQ(sum_of_ones(*left), 2);
+        ++again;
+      },
+      [&](Options& options) {
+        options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  EXPECT_EQ(again, 2);
+  EXPECT_TRUE(outcomes[1].threw);
+}
+
+// The others wait for its word.
+TEST(Shrink, IsDecidedByAnotherRankWhereTheFirstOneDies) {
+  StoreHooks hooks;
+  std::atomic<int> went_on{0}, died{0};
+  std::atomic<std::thread::id> first;
+  hooks.before_put = [&](std::string_view key) {
+    if (!key.ends_with("/decider/0")) return;
+    std::thread::id none;
+    first.compare_exchange_strong(none, std::this_thread::get_id());
+  };
+  hooks.before_try_get = [&](std::string_view key) {
+    if (key.find("/shrunk/1/here/") == key.npos || first.load() != std::this_thread::get_id()) return;
+    ++died;
+    throw Error(Cause::kInternal, "dies");
+  };
+  const auto outcomes = run_ranks(
+      "AABB",
+      [&](Communicator& communicator) {
+        EXPECT_EQ(sum_of_ones(communicator), 4);
+        if (communicator.rank() == 3) throw Error(Cause::kInternal, "gives up");
+        fail_once(communicator);
+        const auto left = communicator.shrink({});
+        EXPECT_EQ(left->size(), 2);
+        EXPECT_EQ(sum_of_ones(*left), 2);
+        ++went_on;
+      },
+      [&](Options& options) {
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  EXPECT_EQ(went_on, 2);
+  EXPECT_EQ(died, 1);
 }
 
 TEST(Shrink, OfARankAloneIsItself) {

@@ -141,7 +141,8 @@ std::unique_ptr<Communicator::State> Communicator::make_together(
 }
 
 std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& at,
-                                                              const std::vector<int>& ranks) const {
+                                                              const std::vector<int>& ranks,
+                                                              const MayCome& may_come) const {
   const State& parent = *state_;
   auto child = std::make_unique<State>(parent.options);
   child->options.identity.rank =
@@ -150,8 +151,13 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
   child->rendezvous = at;
   child->server = parent.server;
   child->router = parent.router;
-  child->stuck_reporter = parent.stuck_reporter;
-  for (const int each : ranks) child->ranks_of_job.push_back(parent.job_rank(each));
+  child->standby = parent.standby;
+  if (at.store == parent.rendezvous.store) {
+    child->stuck_reporter = parent.stuck_reporter;
+    for (const int each : ranks) child->ranks_of_job.push_back(parent.job_rank(each));
+  } else {  // the job's store is gone, and what is left is a job of its own
+    child->begin_to_report(at.known_as, secret());
+  }
   child->may_discover = false;
   child->discovery = parent.discovery;
   child->discovery.islands.clear();
@@ -159,7 +165,8 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
     for (const int each : ranks)
       child->discovery.islands.push_back(parent.discovery.islands[static_cast<std::size_t>(each)]);
   }
-  child->set_up();
+  child->set_up(!may_come ? MayCome()
+                          : [&](int rank) { return may_come(ranks[static_cast<std::size_t>(rank)]); });
   return child;
 }
 

@@ -19,6 +19,7 @@
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/point_to_point.h"
 #include "collectives/engine/progress_thread.h"
+#include "collectives/engine/rank_record.h"
 #include "collectives/engine/started_collective.h"
 #include "collectives/engine/stuck_reporter.h"
 #include "collectives/engine/work_table.h"
@@ -37,15 +38,28 @@ enum class Phase : std::uint8_t {
 /// Where a communicator with these options meets.
 Rendezvous rendezvous_of(const Options& options);
 
+/// This rank's store on standby.
+struct OwnStandby {
+  OwnStandby(const std::string& at, const transport::Secret& secret, const Log& log)
+      : address(at), server(at, 0, secret, log, {}, {}, StoreServer::Begin::kOnDemand) {}
+  std::string address;  ///< by which others know it
+  StoreServer server;
+};
+
 struct Communicator::State {
   explicit State(Options given);
   ~State();
 
   /// Exchanges addresses and settings with the other ranks of `rendezvous` through the store; afterwards the
-  /// communicator is ready. Throws naming the ranks that did not arrive.
-  void set_up();
+  /// communicator is ready. Throws naming the ranks that did not arrive, and sooner than after the deadline
+  /// those that can come no more.
+  void set_up(const MayCome& may_come = {});
   /// With Options::make_secret: the secret that rank 0 has made for the job's connections.
   transport::Secret agree_on_secret(Store& store, Deadline deadline);
+  /// Where `standby` is for the others; makes it where there is none yet. With `router`.
+  StandbyStore own_standby();
+  /// For errors: "rank 0 on host a"
+  std::string name_store_keeper() const;
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
@@ -162,6 +176,8 @@ struct Communicator::State {
   void note_start(std::uint64_t number, const CollectiveCall& call) noexcept;
   /// Has this rank tell of them, where that is asked for. `rendezvous` is set.
   void begin_to_report();
+  /// The same in a store that this process reaches at that address, by that secret.
+  void begin_to_report(const std::string& address, const transport::Secret& secret);
   /// The rank of the job that is `rank` here.
   std::int64_t job_rank(int rank) const;
   std::vector<ReportedOperation> reported_operations(TimePoint now);
@@ -219,6 +235,8 @@ struct Communicator::State {
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
   /// neighbour, which need not be the one that is absent.
   std::string name_ranks_not_waiting() noexcept;
+  /// The same where even the store does not answer.
+  std::string describe_silent_store() const noexcept;
   /// Throws where a rank of the host has made another call, or has left or ended (a system call) before its
   /// part of this one was done.
   void check_host(const std::function<std::string()>& what);
@@ -227,8 +245,14 @@ struct Communicator::State {
   /// to connect: once nothing has moved since then, and since `idle_since`, for as long as what those ranks
   /// did before may be on its way. Returns how long that is from now at least.
   Duration check_other_ranks(TimePoint idle_since, const std::function<std::string()>& what);
-  /// A rank of this host that has left or ended, with which there is no connection though one is wanted.
+  /// A rank that has left or ended, with which there is no connection though one is wanted: it is of this
+  /// host, or look_for_absent_ranks() has found it.
   std::optional<int> gone_before_connecting();
+  /// Where ranks are to connect to this one, and nothing has moved since `idle_since` for some time: looks
+  /// whether they live, as far as the store knows. Returns when to look again at the latest.
+  Duration look_for_absent_ranks(TimePoint idle_since);
+  /// Whether the rank's communicator may be there, and its process live.
+  bool is_present(Store& store, int rank) const;
   /// Sends each peer a closing message and waits a bounded time for theirs.
   void close_with_peers() noexcept;
   /// Makes every further operation throw this error.
@@ -238,6 +262,10 @@ struct Communicator::State {
   Rendezvous rendezvous;
   std::shared_ptr<transport::Router> router;  ///< shared with those made by split()
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
+  /// Shared as `router`: for ranks that go on where the store has gone. Null with Options::store.
+  std::shared_ptr<OwnStandby> standby;
+  std::vector<StandbyStore> standbys;  ///< by rank; empty for one rank
+  std::optional<int> store_keeper;  ///< whose process keeps the store; nothing where none of the ranks does
   std::vector<Member> members;
   std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank
   bool same_links = true;              ///< all ranks knew the same of them: links_digest()
@@ -278,6 +306,11 @@ struct Communicator::State {
   bool polls_moved = false;          ///< or something was started, since one of them last looked at the clock
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
+  /// Of the present wait for ranks that are to connect.
+  struct Absentees {
+    TimePoint idle_since{}, next_look{};
+    std::optional<int> gone;
+  } absentees;
   int splits = 0, shrinks = 0;
   bool may_discover = true;  ///< not where ranks are those of another communicator, which has, or could not
   /// The last collective; nothing before the first.

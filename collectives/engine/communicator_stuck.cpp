@@ -21,13 +21,17 @@ void Communicator::State::note_start(std::uint64_t number, const CollectiveCall&
 }
 
 void Communicator::State::begin_to_report() {
+  begin_to_report(options.store_reach.empty() ? options.identity.address : options.store_reach,
+                  options.secret);
+}
+
+void Communicator::State::begin_to_report(const std::string& address, const transport::Secret& secret) {
   const Identity& identity = options.identity;
   if (identity.size == 1 || options.stuck_after <= Duration::zero()) return;
   stuck_reporter = std::make_shared<StuckReporter>(rendezvous, identity.rank, options.router.host.name,
                                                    options.stuck_after, options.log);
   if (options.store) return;
-  stuck_reporter->publish_note(options.store_reach.empty() ? identity.address : options.store_reach,
-                               options.secret, identity.size);
+  stuck_reporter->publish_note(address, secret, identity.size);
 }
 
 std::int64_t Communicator::State::job_rank(int rank) const {

@@ -19,10 +19,16 @@ constexpr Duration kStreamLook = std::chrono::milliseconds(1);
 /// bytes once more.
 constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
+/// How long nothing may move before a rank that waits for others to connect looks in the store whether they
+/// live. It looks again after as long as it has waited already.
+constexpr Duration kFirstLookForAbsent = std::chrono::milliseconds(15);
+constexpr Duration kLookForAbsentPatience = std::chrono::seconds(1);
+/// How long a rank waits for the note that it has left, or for the end of the store.
+constexpr Duration kEchoPatience = std::chrono::milliseconds(100);
 /// That another rank has given up may be known before its last messages, and those of ranks that wait for
 /// none of its, have come: they take another way, on which the kernel may have to send them again. Inside a
 /// cluster it rarely has to.
-constexpr Duration kLastWordsPatience = std::chrono::milliseconds(50);
+constexpr Duration kLastWordsPatience = std::chrono::milliseconds(40);
 constexpr Duration kLastWordsPatienceAcrossClusters = std::chrono::seconds(1);
 
 }  // namespace
@@ -102,11 +108,16 @@ void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
   // A note that is already there names the cause of this failure. Without one, this rank is the first to
   // notice.
   AbortNote standing{rank, cause, text};
-  if (signal->check() == AbortSignal::News::kNote) {
-    standing = signal->note();
-  } else {
+  auto news = signal->check();
+  if (news == AbortSignal::News::kNone) {
     standing = AbortSignal::publish(rendezvous, standing);
-    if (signal->check() == AbortSignal::News::kNote) standing = signal->note();
+    news = signal->await(within(kEchoPatience));
+  }
+  if (news == AbortSignal::News::kNote) standing = signal->note();
+  if (news == AbortSignal::News::kStoreLost) {
+    // Other ranks may have ended because of it, and their ends be seen first.
+    fail_this_rank(cause, fmt::format("{}: {} died: its store at {}:{} vanished", text, name_store_keeper(),
+                                      rendezvous.known_as, rendezvous.port));
   }
   if (standing.rank == rank) fail_this_rank(cause, text);
   fail_this_rank(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
@@ -140,6 +151,15 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
     failed(messages->failure()->peer, Traffic::kPointToPoint, messages->failure()->text);
 }
 
+std::string Communicator::State::describe_silent_store() const noexcept {
+  try {
+    return fmt::format("; {}, which keeps the store at {}:{}, does not answer", name_store_keeper(),
+                       rendezvous.known_as, rendezvous.port);
+  } catch (...) {
+    return {};
+  }
+}
+
 std::string Communicator::State::name_ranks_not_waiting() noexcept {
   try {
     const Duration patience = std::min<Duration>(kStuckCheckPatience, options.deadline);
@@ -163,9 +183,11 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
       absent += fmt::format("{}rank {} on host {}", absent.empty() ? "" : ", ", member.rank, member.host);
     }
     return absent.empty() ? "; all ranks wait" : "; not waiting themselves: " + absent;
+  } catch (const Error& error) {
+    if (error.cause() == Cause::kTimeout) return describe_silent_store();
   } catch (...) {  // without the store, who is absent stays unknown
-    return {};
   }
+  return {};
 }
 
 Duration Communicator::State::check_other_ranks(TimePoint idle_since,
@@ -187,11 +209,7 @@ Duration Communicator::State::check_other_ranks(TimePoint idle_since,
     case AbortSignal::News::kNote:
       fail_all_ranks(signal->note().cause, what());
     case AbortSignal::News::kStoreLost:
-      fail_all_ranks(Cause::kRemote, fmt::format("{}: {} died: its store at {}:{} vanished", what(),
-                                                 options.store_elsewhere
-                                                     ? std::string("the process that made the unique id")
-                                                     : fmt::format("rank 0 on host {}", members.front().host),
-                                                 rendezvous.known_as, rendezvous.port));
+      fail_all_ranks(Cause::kRemote, what());
     case AbortSignal::News::kNone:
       break;
   }
@@ -239,9 +257,33 @@ std::optional<Duration> Communicator::State::look_before_sleeping(TimePoint idle
   moved |= messages->progress_connections();
   check_failures(what);
   check_host(what);
+  const Duration pause = look_for_absent_ranks(idle_since);
   const Duration patience = check_other_ranks(idle_since, what);
   if (moved) return std::nullopt;
-  return patience;
+  return std::min(patience, pause);
+}
+
+Duration Communicator::State::look_for_absent_ranks(TimePoint idle_since) {
+  if (!mesh->opening() || absentees.gone) return kLongestSleep;
+  const TimePoint now = options.router.clock->now();
+  if (absentees.idle_since != idle_since) absentees = {idle_since, idle_since + kFirstLookForAbsent, {}};
+  if (now < absentees.next_look) return absentees.next_look - now;
+  const Duration pause = std::max(kFirstLookForAbsent, now - idle_since);
+  absentees.next_look = now + pause;
+  try {
+    const auto store = rendezvous.store->reconnect(within(kLookForAbsentPatience), Log());
+    for (int peer = 0; peer < options.identity.size && !absentees.gone; ++peer) {
+      if (mesh->awaits(peer) && !is_present(*store, peer)) absentees.gone = peer;
+    }
+  } catch (const Error&) {  // of the store's end the signal knows
+  }
+  return absentees.gone ? Duration::zero() : pause;
+}
+
+bool Communicator::State::is_present(Store& store, int rank) const {
+  // A rank becomes present before it has read the records.
+  const bool has_read = store.try_get(read_key(rendezvous, kRankRecords, rank)).has_value();
+  return store.try_get(presence_key(rendezvous, rank)).has_value() || !has_read;
 }
 
 void Communicator::State::wait_until(const std::function<bool()>& done,

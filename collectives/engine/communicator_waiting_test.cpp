@@ -5,11 +5,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "collectives/engine/communicator.h"
+#include "collectives/testing/held_clock.h"
+#include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
 #include "compute/cores.h"
 #include "transport/testing/forwarding_kernel.h"
@@ -126,6 +129,76 @@ TEST(BoundRanks, SpinWhereEachHasAnotherProcessor) {
     if (own[one]) usable.push_back(one);
   if (usable.size() < 2) GTEST_SKIP() << "there is one processor";
   EXPECT_GT(yields_before_polling({usable[0], usable[1]}), yields_before_polling({usable[0], usable[0]}));
+}
+
+class WaitsUnderADeadline : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, WaitsUnderADeadline, testing::Bool(),
+                         [](const auto& one) { return one.param ? "InMemory" : "ByMessages"; });
+
+// What is given later counts, for one call or all that follow, on the rank that gave it.
+TEST_P(WaitsUnderADeadline, GoByTheOneThatWasSetLast) {
+  std::atomic<bool> over{false};
+  const auto outcomes = run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        all.barrier();
+        if (all.rank() == 1) {
+          const auto late = Deadline::after(std::chrono::seconds(60));
+          while (!over && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_TRUE(over) << "rank 0 waits by the deadline that it began with";
+          return;
+        }
+        all.set_deadline(std::chrono::milliseconds(50));
+        try {
+          const Work started = all.start({});
+          all.wait(started);
+          ADD_FAILURE() << "rank 1 has not come";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.cause(), Cause::kTimeout) << error.what();
+          EXPECT_NE(std::string(error.what()).find("nothing arrived for 50 ms"), std::string::npos)
+              << error.what();
+        }
+        over = true;
+      },
+      [](Options& options) {
+        if (GetParam()) options.router.host.name = "host";
+        options.deadline = std::chrono::minutes(10);
+      });
+  EXPECT_FALSE(outcomes[0].threw) << outcomes[0].text;
+}
+
+// A rank that is known to take long is waited for. Time passes once the other one has found nothing to do.
+TEST_P(WaitsUnderADeadline, LastLongerWhereALongerOneWasSet) {
+  HeldClock clock;
+  std::atomic<bool> armed{false};
+  StoreHooks hooks;
+  hooks.before_look = [&](StoreWatch&) {
+    if (armed.exchange(false)) clock.advance(std::chrono::minutes(2));
+  };
+  expect_fine(run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        all.set_deadline(std::chrono::hours(1));
+        const auto part = all.split(0, 0);
+        part->barrier();
+        if (all.rank() == 0) {
+          armed = true;
+        } else {
+          const auto late = Deadline::after(std::chrono::seconds(60));
+          while (!armed && !late.passed()) std::this_thread::yield();
+          while (armed && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_FALSE(armed) << "rank 0 does not look";
+        }
+        part->barrier();
+      },
+      [&](Options& options) {
+        if (GetParam()) options.router.host.name = "host";
+        options.deadline = std::chrono::minutes(1);
+        options.router.clock = &clock;
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      }));
 }
 
 }  // namespace

@@ -34,6 +34,9 @@ class Mesh {
   /// router, and with it the rate limits of its NICs. `deadline` bounds the making of each connection.
   Mesh(std::shared_ptr<transport::Router> router, int rank, std::uint32_t id, Duration deadline);
 
+  /// Of connections that are asked for from here on.
+  void set_deadline(Duration deadline) noexcept { deadline_ = deadline; }
+
   /// What others need to reach this rank.
   const transport::Endpoint& endpoint() const noexcept { return listener_->endpoint(); }
   /// The peers, by rank.

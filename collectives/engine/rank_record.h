@@ -14,6 +14,13 @@
 
 namespace tombolo::collectives {
 
+/// Where a rank has a store on standby, at which others meet where theirs has gone.
+struct StandbyStore {
+  std::string address;     ///< in digits
+  std::uint16_t port = 0;  ///< 0: it has none
+  friend bool operator==(const StandbyStore&, const StandbyStore&) = default;
+};
+
 struct RankRecord {
   std::string host, cluster;
   std::string token;  ///< random; tells two processes apart that say that they are the same rank
@@ -24,6 +31,8 @@ struct RankRecord {
   /// Of what the rank knows of the links: its cluster file, and the islands that another communicator, of
   /// which this one is a part, has found; 0: nothing.
   std::uint64_t links = 0;
+  StandbyStore standby = {};
+  bool keeps_store = false;  ///< its process keeps the store in which this record is
 
   /// Texts are cut at 255 bytes.
   std::vector<std::byte> encode() const;

@@ -21,6 +21,8 @@ RankRecord example_record() {
                  {}};
   one.processors.set(0).set(17).set(1023);
   one.links = 0x0123456789abcdef;
+  one.standby = {"10.0.0.1", 45678};
+  one.keeps_store = true;
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};
   one.endpoint.set_ids();
@@ -46,6 +48,8 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.memory, example_record().memory);
   EXPECT_EQ(again.processors, example_record().processors);
   EXPECT_EQ(again.links, example_record().links);
+  EXPECT_EQ(again.standby, example_record().standby);
+  EXPECT_TRUE(again.keeps_store);
   EXPECT_EQ(again.encode(), example_record().encode());
 }
 

@@ -36,20 +36,26 @@ struct Identity {
   static Identity from_environment();
 };
 
-/// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction, after
-/// telling its clients that it closes. Clients that do not know the secret are refused; what the others can
-/// make it keep has limits, and a client that goes wrong is dropped, and nothing else with it.
+/// The server side, in its own thread inside rank 0, or another process that ranks meet at. Stops and joins
+/// on destruction, after telling its clients that it closes. Clients that do not know the secret are refused;
+/// what the others can make it keep has limits, and a client that goes wrong is dropped, and nothing else
+/// with it.
 class StoreServer {
  public:
   /// The addresses of a name, in digits; throws where there are none.
   using Resolve = std::function<std::vector<std::string>(const std::string& name)>;
+  /// When it begins to serve. Of one on standby the port is taken, and whoever connects waits until serve()
+  /// is called: it costs descriptors and no thread, and once its process has died nobody listens there.
+  enum class Begin { kNow, kOnDemand };
 
   /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
   /// every address of this host is (the log says which). port 0 = any. Throws kSystem naming address and port
   /// ("port in use") and what to do. `resolve`: the system's resolver where it is empty.
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
-              const Resolve& resolve = {}, const StoreLimits& limits = {});
+              const Resolve& resolve = {}, const StoreLimits& limits = {}, Begin begin = Begin::kNow);
   ~StoreServer();
+  /// Serves from here on, unless it does already. Any thread.
+  void serve();
   int port() const noexcept;
   /// Where a client in this process reaches it, in digits, also if `address` does not lead here.
   const std::string& own_address() const noexcept;
@@ -105,8 +111,8 @@ class StoreAccess {
   virtual std::unique_ptr<Store> connect(Deadline deadline, Log log) const = 0;
   /// To a store that was there before: where nobody listens any more it throws kRemote at once.
   virtual std::unique_ptr<Store> reconnect(Deadline deadline, Log log) const = 0;
-  /// `presence` is another key, empty for none: the store keeps it for as long as the watch is there, and
-  /// drops it when the process of the watch has died.
+  /// Of a store that was there before, as reconnect(). `presence` is another key, empty for none: the store
+  /// keeps it for as long as the watch is there, and drops it when the process of the watch has died.
   virtual std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                             Deadline deadline) const = 0;
 };

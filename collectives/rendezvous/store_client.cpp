@@ -196,8 +196,8 @@ std::optional<Frame> Channel::receive(Deadline deadline) {
 }
 
 Watch::Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-             std::string_view presence, Deadline deadline)
-    : channel_(Channel::connect(address, port, secret, deadline)) {
+             std::string_view presence, Deadline deadline, Store::IfNobodyListens otherwise)
+    : channel_(Channel::connect(address, port, secret, deadline, otherwise)) {
   if (!presence.empty()) hold(presence, deadline);
   channel_->send(encode(Kind::kGet, 2, key, {}), deadline);
 }
@@ -304,7 +304,8 @@ class NetworkAccess final : public StoreAccess {
   }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline deadline) const override {
-    return std::make_unique<store::Watch>(address_, port_, secret_, key, presence, deadline);
+    return std::make_unique<store::Watch>(address_, port_, secret_, key, presence, deadline,
+                                          Store::IfNobodyListens::kFail);
   }
 
  private:

@@ -50,7 +50,8 @@ class Channel {
 class Watch final : public StoreWatch {
  public:
   Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-        std::string_view presence, Deadline deadline);
+        std::string_view presence, Deadline deadline,
+        Store::IfNobodyListens otherwise = Store::IfNobodyListens::kRetry);
   News check() override;
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   int descriptor() const noexcept override { return news_ == News::kNone ? channel_->descriptor() : -1; }

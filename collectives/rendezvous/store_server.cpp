@@ -7,6 +7,7 @@
 #include <asio/write.hpp>
 #include <deque>
 #include <list>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -260,7 +261,8 @@ struct StoreServer::State {
   Sessions sessions;
   int port = 0;
   std::string own_address;
-  std::thread thread;
+  std::once_flag served;
+  std::thread thread;  // from serve() on
   const unsigned generation = transport::fork_generation();
 
   /// Handles connections until finish(). Whatever a client causes ends that client alone.
@@ -384,7 +386,7 @@ struct StoreServer::State {
 };
 
 StoreServer::StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
-                         const Resolve& resolve, const StoreLimits& limits)
+                         const Resolve& resolve, const StoreLimits& limits, Begin begin)
     : state_(std::make_unique<State>(limits)) {
   state_->sessions.secret = secret;
   state_->sessions.log = std::move(log);
@@ -397,6 +399,7 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
   }
   state_->listen(plan, address, port);
   const Log& told = state_->sessions.log;
+  if (begin == Begin::kOnDemand) return;
   if (!plan.everywhere) {
     told.info("store: listening on {}:{}", state_->own_address, state_->port);
   } else if (plan.of_this_host) {
@@ -409,8 +412,14 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
         "address of this host",
         address, state_->port, address);
   }
-  state_->accept();
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  serve();
+}
+
+void StoreServer::serve() {
+  std::call_once(state_->served, [state = state_.get()] {
+    state->accept();
+    state->thread = std::thread([state] { state->run(); });
+  });
 }
 
 StoreServer::~StoreServer() {
@@ -419,6 +428,7 @@ StoreServer::~StoreServer() {
     static_cast<void>(state_.release());
     return;
   }
+  if (!state_->thread.joinable()) return;
   asio::post(state_->io, [state = state_.get()] { state->finish(); });
   state_->thread.join();
 }

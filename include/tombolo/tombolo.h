@@ -17,10 +17,10 @@
  * of tomboloGetLastError and groups belong to the calling thread.
  *
  * Errors: every function returns a tomboloResult_t; tomboloGetLastError tells in words what failed, on what,
- * and what to do. No wait is unbounded: after the deadline (60 seconds unless TOMBOLO_DEADLINE or
- * tomboloConfig_t say otherwise) without progress a call fails and names the rank that it waited for.
- * tomboloInvalidArgument and tomboloInvalidUsage leave a communicator as it was; after any other failure of a
- * call on it the communicator is unusable on every rank and can only be destroyed.
+ * and what to do. No wait is unbounded: after the deadline (60 seconds unless TOMBOLO_DEADLINE,
+ * tomboloConfig_t or tomboloCommSetDeadline say otherwise) without progress a call fails and names the rank
+ * that it waited for. tomboloInvalidArgument and tomboloInvalidUsage leave a communicator as it was; after
+ * any other failure of a call on it the communicator is unusable on every rank and can only be destroyed.
  *
  * A handle that is null, or was destroyed or redeemed, is tomboloInvalidArgument everywhere: it is never
  * followed.
@@ -189,8 +189,10 @@ TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int 
  * null and 0 and TOMBOLO_SHRINK_ABORT by those that noticed a failure: they wait for those whose process
  * lives, as far as the store can tell, at most three seconds after the last one has come, and go on without
  * the others (tomboloRemoteError for a rank that comes later). Works of comm are not taken over. The ranks
- * meet in the store, so the process that keeps it - rank 0, or that which called tomboloGetUniqueId - must be
- * alive. */
+ * meet in the store, which rank 0 keeps, or the process that called tomboloGetUniqueId. Where that process
+ * has died, or the list names the rank that keeps it, they meet at the first rank that is left; without a
+ * list more than half of those ranks that may live must come then (else tomboloRemoteError). Where it does
+ * not answer, as after its host has vanished, the call is tomboloTimeout, and a list is needed. */
 TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
                                               int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
 /** Opens a store in this process for ranks that are to join `comm`, and describes it, as tomboloGetUniqueId
@@ -243,6 +245,13 @@ TOMBOLO_API tomboloResult_t tomboloCommSetTuning(tomboloComm_t comm, const char*
  * page-locked or not, nothing is waited for. The stream is not followed before such a call, and must live
  * until that is over. Not collective. */
 TOMBOLO_API tomboloResult_t tomboloCommSetStream(tomboloComm_t comm, void* stream);
+/** Sets how many seconds any wait of this rank on `comm` may go without progress from here on, as deadline of
+ * the configuration did at first: above 0 and at most 1000000, else tomboloInvalidUsage. It counts for calls
+ * that are made afterwards, the end of a group and the waits for works that were started before included, and
+ * for the making of communicators from `comm`, which begin with it. To give one operation a deadline of its
+ * own, set it before the call and set the other one again behind it. Not collective: ranks may differ, and
+ * where the first of these deadlines passes the communicator has failed on all of them. */
+TOMBOLO_API tomboloResult_t tomboloCommSetDeadline(tomboloComm_t comm, double seconds);
 /** @} */
 
 /** @name Operators with a factor

@@ -204,6 +204,8 @@ class Communicator {
   void set_tuning(const std::string& table) const { check(tomboloCommSetTuning(handle_, table.c_str())); }
   /// tomboloCommSetStream: a cudaStream_t or CUstream, for calls on GPU memory.
   void set_stream(void* stream) const { check(tomboloCommSetStream(handle_, stream)); }
+  /// tomboloCommSetDeadline, in seconds.
+  void set_deadline(double seconds) const { check(tomboloCommSetDeadline(handle_, seconds)); }
   tomboloResult_t async_error() const {
     tomboloResult_t result = tomboloSuccess;
     check(tomboloCommGetAsyncError(handle_, &result));

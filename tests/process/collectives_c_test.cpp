@@ -127,6 +127,7 @@ TEST(Handle, IsRefusedByEveryFunctionOnceItIsDestroyed) {
   EXPECT_EQ(tomboloCommLastAlgorithm(gone, &name), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommExplain(gone, &name), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommSetTuning(gone, nullptr), tomboloInvalidArgument);
+  EXPECT_EQ(tomboloCommSetDeadline(gone, 1), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommGetAsyncError(gone, &error), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommSplit(gone, 0, 0, &made), tomboloInvalidArgument);
   EXPECT_EQ(tomboloCommFinalize(gone), tomboloInvalidArgument);
@@ -325,6 +326,53 @@ TEST(Config, IsHonoured) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+TEST(Deadline, IsSetForTheCallsThatFollow) {
+  const auto comm = rank_alone();
+  EXPECT_EQ(tomboloCommSetDeadline(comm, 0), tomboloInvalidUsage);
+  EXPECT_EQ(tomboloCommSetDeadline(comm, 1e7), tomboloInvalidUsage);
+  expect_last_error("tomboloCommSetDeadline: seconds=10000000");
+  ASSERT_EQ(tomboloCommSetDeadline(comm, 0.2), tomboloSuccess);
+  tomboloUniqueId id;
+  ASSERT_EQ(tomboloCommGetUniqueId(comm, &id), tomboloSuccess);
+  tomboloComm_t grown = nullptr;
+  EXPECT_EQ(tomboloCommGrow(comm, 2, &id, -1, &grown, nullptr), tomboloTimeout);
+  expect_last_error("rank 1 of 2 did not arrive within 200 ms");
+  EXPECT_EQ(tomboloCommDestroy(comm), tomboloSuccess);
+}
+
+// What is left of a job admits a new rank by the secret that its own connections have had.
+TEST(Growth, IsPossibleForTheOnlyRankThatIsLeft) {
+  run_pair(1, [](const std::vector<tomboloComm_t>& all, int rank) {
+    if (rank == 1) return;
+    const int excluded = 1;
+    tomboloComm_t left = nullptr, grown = nullptr;
+    ASSERT_EQ(tomboloCommShrink(all[0], &excluded, 1, &left, TOMBOLO_SHRINK_DEFAULT), tomboloSuccess)
+        << tomboloGetLastError(nullptr);
+    tomboloUniqueId id;
+    ASSERT_EQ(tomboloCommGetUniqueId(left, &id), tomboloSuccess);
+    const auto sum = [](tomboloComm_t comm) {
+      int value = 1;
+      EXPECT_EQ(tomboloAllReduce(&value, &value, 1, tomboloInt32, tomboloSum, comm), tomboloSuccess)
+          << tomboloGetLastError(nullptr);
+      return value;
+    };
+    std::thread joining([&] {
+      tomboloComm_t joined = nullptr;
+      ASSERT_EQ(tomboloCommGrow(nullptr, 2, &id, 1, &joined, nullptr), tomboloSuccess)
+          << tomboloGetLastError(nullptr);
+      EXPECT_EQ(sum(joined), 2);
+      EXPECT_EQ(tomboloCommDestroy(joined), tomboloSuccess);
+    });
+    EXPECT_EQ(tomboloCommGrow(left, 2, &id, -1, &grown, nullptr), tomboloSuccess)
+        << tomboloGetLastError(nullptr);
+    if (grown != nullptr) {
+      EXPECT_EQ(sum(grown), 2);
+    }
+    joining.join();
+    for (const tomboloComm_t one : {grown, left}) EXPECT_EQ(tomboloCommDestroy(one), tomboloSuccess);
+  });
 }
 
 // A deadline of its own, on the only rank of two that comes.

@@ -1,10 +1,18 @@
-// Ranks that make random calls, each result compared, until a call fails; those that are left then go on with
-// a sum of their own. Usage: mixed_ranks SEED, the same on every rank. Times are of the monotonic clock.
+// Ranks that make random calls on several communicators, each result compared, until a call fails; those that
+// are left go on with a sum of their own, take a new rank in place of the one that is gone, and begin anew.
+// Usage: mixed_ranks SEED FOLDER, the same on every rank; mixed_ranks SEED FOLDER GENERATION RANK SIZE for a
+// new rank, whose invitation is in FOLDER. It ends after "stop" on any rank's standard input. Times are of
+// the monotonic clock.
+#include <dirent.h>
+#include <poll.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <utility>
@@ -15,6 +23,7 @@
 namespace {
 
 constexpr int kMostAtOnce = 3;
+constexpr int kMostDeaths = 2;                 // in one generation
 constexpr std::size_t kMostElements = 60'000;  // of one rank's part
 
 long long now_ns() {
@@ -162,69 +171,234 @@ class Call {
   tomboloWork_t work_ = nullptr;
 };
 
-/// Makes calls until one fails. Returns the exit code where a result is wrong, else 0.
-int call_until_a_failure(tomboloComm_t comm, int rank, int size, unsigned seed) {
-  std::mt19937 random(seed);
-  for (std::uint32_t number = 0;; number += kMostAtOnce) {
-    std::vector<Call> calls;
-    for (std::uint32_t i = 0; i < kMostAtOnce; ++i) calls.emplace_back(comm, rank, size, random, number + i);
-    tomboloResult_t result = tomboloSuccess;
-    std::string error;
-    const auto note = [&](tomboloResult_t one) {
-      if (one == tomboloSuccess || result != tomboloSuccess) return;
-      result = one;
-      error = tomboloGetLastError(nullptr);
-    };
-    std::size_t begun = 0;
-    for (; begun < calls.size() && result == tomboloSuccess; ++begun) note(calls[begun].begin());
-    for (std::size_t i = 0; i < begun; ++i) note(calls[i].wait());
-    if (result != tomboloSuccess) {
-      std::printf("failed at %lld with %s: %s\n", now_ns(), tomboloGetErrorString(result), error.c_str());
-      return 0;
-    }
-    for (const Call& call : calls) {
-      if (call.right()) continue;
-      std::printf("wrong: %s\n", call.text().c_str());
-      return 3;
-    }
-    if (number == 0) {
-      std::printf("ready\n");
-      std::fflush(stdout);
+/// What a generation of ranks has: the whole, a copy of it, and a half.
+struct Communicators {
+  tomboloComm_t whole = nullptr, copy = nullptr, half = nullptr;
+  int rank = 0, size = 0;
+
+  bool make_others() {
+    return tomboloCommUserRank(whole, &rank) == tomboloSuccess &&
+           tomboloCommCount(whole, &size) == tomboloSuccess &&
+           tomboloCommSplit(whole, 0, rank, &copy) == tomboloSuccess &&
+           tomboloCommSplit(whole, rank % 2, rank, &half) == tomboloSuccess;
+  }
+  void destroy() {
+    for (tomboloComm_t* const one : {&copy, &half, &whole}) tomboloCommDestroy(std::exchange(*one, nullptr));
+  }
+};
+
+/// The first failure of calls on the whole.
+struct Failure {
+  tomboloResult_t result = tomboloSuccess;
+  std::string text;
+
+  void note(tomboloResult_t one) {
+    if (one == tomboloSuccess || result != tomboloSuccess) return;
+    result = one;
+    text = tomboloGetLastError(nullptr);
+  }
+};
+
+bool is_stop_asked() {
+  pollfd in{STDIN_FILENO, POLLIN, 0};
+  return poll(&in, 1, 0) > 0;
+}
+
+enum class End { kStopped, kFailed, kWrong };
+
+/// Calls of one round, some under way on each communicator at the same time.
+class Round {
+ public:
+  Round(const Communicators& on, std::mt19937& random, std::uint32_t number) : on_(on) {
+    for (std::uint32_t i = 0; i < kMostAtOnce; ++i) {
+      const unsigned which = random() % 4;
+      const tomboloComm_t comm = which == 0 ? on.copy : which == 1 ? on.half : on.whole;
+      int rank = 0, size = 0;
+      tomboloCommUserRank(comm, &rank);
+      tomboloCommCount(comm, &size);
+      std::mt19937 own(random());
+      calls_.push_back({comm, Call(comm, rank, size, own, number + i), false, false});
     }
   }
+
+  /// Makes the calls, and no more on parts (false) once one there has failed, or on any once the whole has;
+  /// `failure` is then the first on the whole. Afterwards no call is under way.
+  void run(Failure& failure, bool& parts_work) {
+    for (Placed& one : calls_) {
+      one.begun = failure.result == tomboloSuccess && (parts_work || one.comm == on_.whole);
+      if (one.begun) note(one, one.call.begin(), failure, parts_work);
+    }
+    for (Placed& one : calls_) note(one, one.call.wait(), failure, parts_work);
+  }
+
+  const Call* wrong() const {
+    for (const Placed& one : calls_) {
+      if (one.begun && !one.failed && !one.call.right()) return &one.call;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Placed {
+    tomboloComm_t comm;
+    Call call;
+    bool begun = false, failed = false;
+  };
+
+  void note(Placed& one, tomboloResult_t result, Failure& failure, bool& parts_work) const {
+    if (result == tomboloSuccess) return;
+    one.failed = true;
+    if (one.comm == on_.whole) failure.note(result);
+    // Of one communicator's failure the others learn nothing, and no rank is to wait there for this one.
+    parts_work = false;
+    for (const tomboloComm_t part : {on_.copy, on_.half}) tomboloCommAbort(part);
+  }
+
+  const Communicators& on_;
+  std::vector<Placed> calls_;
+};
+
+/// Makes calls until one of the whole fails, or all have learnt that one of them is to stop.
+End call_until_a_failure(const Communicators& on, int generation, unsigned seed) {
+  std::mt19937 random(seed + static_cast<unsigned>(generation));
+  bool parts_work = true;
+  for (std::uint32_t number = 0;; number += kMostAtOnce) {
+    Failure failure;
+    std::int32_t stop = is_stop_asked() ? 1 : 0;
+    failure.note(tomboloAllReduce(&stop, &stop, 1, tomboloInt32, tomboloMax, on.whole));
+    Round round(on, random, number);
+    if (failure.result == tomboloSuccess) round.run(failure, parts_work);
+    if (failure.result != tomboloSuccess) {
+      std::printf("failed at %lld with %s: %s\n", now_ns(), tomboloGetErrorString(failure.result),
+                  failure.text.c_str());
+      for (const tomboloComm_t part : {on.copy, on.half}) tomboloCommAbort(part);
+      return End::kFailed;
+    }
+    if (const Call* wrong = round.wrong()) {
+      std::printf("wrong: %s\n", wrong->text().c_str());
+      return End::kWrong;
+    }
+    if (number == 0) std::printf("ready %d as rank %d of %d\n", generation, on.rank, on.size);
+    if (stop != 0) return parts_work ? End::kStopped : End::kWrong;
+  }
+}
+
+bool sum_is_right(tomboloComm_t comm) {
+  std::vector<std::int32_t> ones(100'000, 1);
+  int size = 0;
+  if (tomboloCommCount(comm, &size) != tomboloSuccess ||
+      tomboloAllReduce(ones.data(), ones.data(), ones.size(), tomboloInt32, tomboloSum, comm) !=
+          tomboloSuccess)
+    return false;
+  for (const std::int32_t one : ones) {
+    if (one == size) continue;
+    std::printf("wrong: a sum of %d, expected %d\n", one, size);
+    return false;
+  }
+  return true;
+}
+
+int entries_of(const char* folder) {
+  DIR* const opened = opendir(folder);
+  int entries = 0;
+  while (opened != nullptr && readdir(opened) != nullptr) ++entries;
+  if (opened != nullptr) closedir(opened);
+  return entries;
+}
+
+std::string invitation(const std::string& folder, int generation) {
+  return folder + "/generation" + std::to_string(generation);
+}
+
+/// Those that are left take new ranks until they are as many as before. One of them, by the generation,
+/// invites.
+bool grow(Communicators& on, tomboloComm_t left, const std::string& folder, int generation) {
+  int rank = 0, size = 0;
+  tomboloUniqueId id;
+  if (tomboloCommUserRank(left, &rank) != tomboloSuccess || tomboloCommCount(left, &size) != tomboloSuccess)
+    return false;
+  const bool invites = rank == generation % size;
+  if (invites) {
+    if (tomboloCommGetUniqueId(left, &id) != tomboloSuccess) return false;
+    std::ofstream(invitation(folder, generation), std::ios::binary).write(id.internal, sizeof id.internal);
+    std::printf("invites to %d of %d\n", size, on.size);
+  }
+  return tomboloCommGrow(left, on.size, invites ? &id : nullptr, -1, &on.whole, nullptr) == tomboloSuccess;
+}
+
+bool join(Communicators& on, const std::string& folder, int generation, int rank, int size) {
+  tomboloUniqueId id;
+  std::ifstream(invitation(folder, generation), std::ios::binary).read(id.internal, sizeof id.internal);
+  return tomboloCommGrow(nullptr, size, &id, rank, &on.whole, nullptr) == tomboloSuccess;
+}
+
+/// What is left of `from`, where that works.
+bool shrink(tomboloComm_t from, tomboloComm_t& left) {
+  int rank = 0, size = 0;
+  if (tomboloCommShrink(from, nullptr, 0, &left, TOMBOLO_SHRINK_ABORT) != tomboloSuccess ||
+      tomboloCommUserRank(left, &rank) != tomboloSuccess || tomboloCommCount(left, &size) != tomboloSuccess ||
+      !sum_is_right(left))
+    return false;
+  std::printf("went on at %lld as rank %d of %d\n", now_ns(), rank, size);
+  return true;
+}
+
+/// Those that are left go on, and take new ranks. Where one more has died meanwhile they begin again, with
+/// what they have.
+bool go_on(Communicators& on, const std::string& folder, int generation) {
+  tomboloComm_t from = on.whole;
+  for (int deaths = 0; deaths <= kMostDeaths; ++deaths) {
+    tomboloComm_t left = nullptr;
+    if (shrink(from, left)) {
+      const tomboloComm_t before = on.whole;
+      if (grow(on, left, folder, generation)) {
+        for (const tomboloComm_t one : {on.copy, on.half, before, left, from == before ? nullptr : from})
+          tomboloCommDestroy(one);
+        return true;
+      }
+      on.whole = before;
+    }
+    std::printf("again: %s\n", tomboloGetLastError(nullptr));
+    if (left == nullptr) continue;
+    if (from != on.whole) tomboloCommDestroy(from);
+    from = left;
+  }
+  return false;
+}
+
+int fail(const char* what) {
+  std::printf("%s: %s\n", what, tomboloGetLastError(nullptr));
+  return 4;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
-  tomboloComm_t comm = nullptr, left = nullptr;
-  int rank = 0, size = 0;
-  if (tomboloCommInitFromEnvironment(&comm) != tomboloSuccess ||
-      tomboloCommUserRank(comm, &rank) != tomboloSuccess || tomboloCommCount(comm, &size) != tomboloSuccess) {
-    std::printf("set-up: %s\n", tomboloGetLastError(nullptr));
-    return 2;
+  if (argc != 3 && argc != 6) return 2;
+  setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  const auto seed = static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10));
+  const std::string folder = argv[2];
+  Communicators on;
+  int generation = 0;
+  if (argc == 6) {
+    generation = std::atoi(argv[3]);
+    if (!join(on, folder, generation - 1, std::atoi(argv[4]), std::atoi(argv[5]))) return fail("no growth");
+  } else if (tomboloCommInitFromEnvironment(&on.whole) != tomboloSuccess) {
+    return fail("set-up");
   }
-  const int code =
-      call_until_a_failure(comm, rank, size, static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10)));
-  std::fflush(stdout);
-  if (code != 0) return code;
-  std::vector<std::int32_t> ones(100'000, 1);
-  int still = 0;
-  if (tomboloCommShrink(comm, nullptr, 0, &left, TOMBOLO_SHRINK_ABORT) != tomboloSuccess ||
-      tomboloCommCount(left, &still) != tomboloSuccess ||
-      tomboloAllReduce(ones.data(), ones.data(), ones.size(), tomboloInt32, tomboloSum, left) !=
-          tomboloSuccess) {
-    std::printf("no shrink: %s\n", tomboloGetLastError(nullptr));
-    return 4;
+  for (;; ++generation) {
+    if (generation > 0) {
+      if (!sum_is_right(on.whole)) return fail("no sum");
+      std::printf("grown at %lld\n", now_ns());
+    }
+    if (!on.make_others()) return fail("no parts");
+    const End end = call_until_a_failure(on, generation, seed);
+    if (end == End::kWrong) return 3;
+    if (end == End::kStopped) break;
+    if (!go_on(on, folder, generation)) return fail("no way on");
   }
-  for (const std::int32_t one : ones) {
-    if (one == still) continue;
-    std::printf("wrong: the sum of those that are left\n");
-    return 3;
-  }
-  std::printf("went on at %lld with %d ranks\n", now_ns(), still);
-  tomboloCommDestroy(comm);
-  tomboloCommDestroy(left);
+  on.destroy();
+  std::printf("ended with %d descriptors and %d threads\n", entries_of("/proc/self/fd"),
+              entries_of("/proc/self/task"));
   return 0;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Kills a random rank of jobs that make random calls: every other rank must get an error that names it (of the rank
-that keeps the store, the shrink does), and those that are left go on with a sum of their own.
+"""Kills random ranks of jobs that make random calls on several communicators: every other rank must get an error that names
+the one that was killed, those that are left go on with a sum of their own, also where the store has died, and once a new rank
+has taken its place all make random calls again, until the next one is killed. At the end nothing of it may be left.
 
 Usage: random_kills_test.py MIXED_RANKS [--kills N] [--record FILE]    TOMBOLO_TEST_SEED repeats a run
 """
@@ -15,6 +16,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,82 +24,160 @@ sys.path.insert(0, str(ROOT / "bench" / "report"))
 sys.path.insert(0, str(ROOT / "tests"))
 import machine  # noqa: E402
 from ports import unused_port  # noqa: E402
+from randomized import test_seed  # noqa: E402
 
 PATIENCE = 60  # seconds, for each thing that is waited for
 ROUTES = {"shared memory": {}, "TCP": {"TOMBOLO_TRANSPORTS": "tcp"}}
+MOST_KILLS = 6  # of one job
+FAILURE = r"failed at (\d+) with (.*)"
+SHARED_MEMORY = pathlib.Path("/dev/shm")
+# Entries of the process's folders at its end, "." and ".." with them. Without a sanitizer there are 6 and 3, however often its
+# communicators ended: the standard streams and the folder itself, and one thread.
+MOST_DESCRIPTORS, MOST_THREADS = 8, 4
+
+
+class Rank:
+    """A process of a job, and what it says line by line."""
+
+    def __init__(self, arguments, variables):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        env={**clean, **variables})
+        self.number = None  # among the ranks of its generation
+        self.said, self.read = b"", 0
+
+    def await_line(self, pattern):
+        """The match of the next line that is like this; the lines before it are passed over."""
+        late = time.monotonic() + PATIENCE
+        while True:
+            for line in self.new_lines():
+                found = re.match(pattern, line)
+                if found:
+                    return found
+                assert not line.startswith(("wrong", "no ", "set-up")), f"{self} said {line!r}"
+            left = late - time.monotonic()
+            assert left > 0 and select.select([self.process.stdout], [], [], left)[0], \
+                f"{self} hangs: it said no {pattern!r} for {PATIENCE} s, but {self.said.decode()!r}"
+            some = os.read(self.process.stdout.fileno(), 65536)
+            assert some, f"{self} ended with {self.process.wait(PATIENCE)}, without {pattern!r}: {self.said.decode()!r}"
+            self.said += some
+
+    def new_lines(self):
+        while (end := self.said.find(b"\n", self.read)) >= 0:
+            line = self.said[self.read:end].decode()
+            self.read = end + 1
+            yield line
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def __str__(self):
+        return f"rank {self.number} (process {self.process.pid})"
 
 
 class Job:
     """One job of random calls; its ranks end with it."""
 
     def __init__(self, program, size, seed, variables):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
-        port = unused_port()
-        self.ranks = [
-            subprocess.Popen([program, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             env=dict(clean, RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
-                                      MASTER_PORT=str(port), TOMBOLO_SECRET="random kills", TOMBOLO_DEADLINE="60", **variables))
-            for rank in range(size)]
+        self.folder = tempfile.TemporaryDirectory()
+        self.command = [program, str(seed), self.folder.name]
+        self.variables = {"TOMBOLO_SECRET": "random kills", "TOMBOLO_DEADLINE": str(PATIENCE), **variables}
+        meeting = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(unused_port())}
+        self.ranks = [Rank(self.command, {**self.variables, **meeting, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+                      for rank in range(size)]
+        self.generation, self.keeper = 0, self.ranks[0]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         for rank in self.ranks:
-            rank.kill()
-            rank.communicate()
+            rank.end()
+        self.folder.cleanup()
 
     def wait_until_ready(self):
-        for number, rank in enumerate(self.ranks):
-            if not select.select([rank.stdout], [], [], PATIENCE)[0]:
-                raise AssertionError(f"rank {number} said nothing for {PATIENCE} s, expected 'ready'")
-            line = rank.stdout.readline()
-            if line != "ready\n":
-                raise AssertionError(f"rank {number} said {line + rank.communicate(timeout=PATIENCE)[0]!r}, expected 'ready'")
+        for rank in self.ranks:
+            rank.number = int(rank.await_line(rf"ready {self.generation} as rank (\d+) of {len(self.ranks)}$").group(1))
 
-    def kill(self, victim):
-        """The texts and exit codes of the others, and when the victim was killed."""
+    def kill(self, victim, second=None):
+        """Kills one, and `second` where there is one as soon as the first of the others has an error; sees the others to the sum
+        of all with new ranks. Returns how long it took, in milliseconds."""
+        size = len(self.ranks)
+        self.ranks.remove(victim)
         killed = time.monotonic_ns()
-        self.ranks[victim].send_signal(signal.SIGKILL)
-        outcomes = {}
-        for number, rank in enumerate(self.ranks):
-            try:
-                text, _ = rank.communicate(timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                raise AssertionError(f"rank {number} hangs") from None
-            outcomes[number] = (rank.returncode, text)
-        assert outcomes.pop(victim)[0] == -signal.SIGKILL
-        return outcomes, killed
+        victim.process.send_signal(signal.SIGKILL)
+
+        def since(line):
+            return (int(line.group(1)) - killed) / 1e6
+
+        failures = []
+        if second:
+            self.ranks.remove(second)
+            failures.append(self.ranks[0].await_line(FAILURE))
+            second.process.send_signal(signal.SIGKILL)
+        failures += [rank.await_line(FAILURE) for rank in self.ranks[len(failures):]]
+        dead = [one.number for one in (victim, second) if one]
+        for rank, failed in zip(self.ranks, failures):
+            assert any(re.search(rf"\brank {one}\b", failed.group(2)) for one in dead), \
+                f"{rank}: no error that names rank {dead}: {failed.group(2)!r}"
+        sums = []
+        for rank in self.ranks:
+            left = rank.await_line(rf"went on at (\d+) as rank (\d+) of {len(self.ranks)}$")
+            sums.append(since(left))
+            rank.number = int(left.group(2))
+        for one in (victim, second):
+            if one:
+                one.end()
+        return {"killed": len(dead), "of_the_store": self.keeper in (victim, second), "error_ms": max(map(since, failures)),
+                "sum_ms": max(sums), "grown_ms": self.grow(size, since)}
+
+    def grow(self, size, since):
+        left = len(self.ranks)
+        self.keeper = next(rank for rank in self.ranks if rank.number == self.generation % left)
+        self.keeper.await_line(rf"invites to {left} of {size}$")
+        self.generation += 1
+        self.ranks += [Rank([*self.command, str(self.generation), str(number), str(size)], self.variables)
+                       for number in range(left, size)]
+        return max(since(rank.await_line(r"grown at (\d+)$")) for rank in self.ranks)
+
+    def stop(self):
+        for rank in self.ranks:
+            rank.process.stdin.write(b"stop\n")
+            rank.process.stdin.flush()
+        for rank in self.ranks:
+            ended = rank.await_line(r"ended with (\d+) descriptors and (\d+) threads$")
+            kept = int(ended.group(1)), int(ended.group(2))
+            assert kept[0] <= MOST_DESCRIPTORS and kept[1] <= MOST_THREADS, f"{rank} kept {kept[0]} descriptors, {kept[1]} threads"
+            assert rank.process.wait(PATIENCE) == 0, f"{rank} ended with {rank.process.returncode}"
 
 
-def kill_one(program, draw):
-    """One job with one kill. Returns what it was and how long each of the others took, in milliseconds."""
+def kill_some(program, most, draw):
+    """One job with some kills, at most so many. Returns what it was and how long each step took."""
     size, route, progress = draw.randint(2, 5), draw.choice(sorted(ROUTES)), draw.choice(["caller", "thread"])
-    victim, seed, moment = draw.randrange(size), draw.randrange(1 << 32), draw.uniform(0, 0.06)
-    what = f"{size} ranks over {route}, progress by the {progress}, seed {seed}, rank {victim} killed {1000 * moment:.1f} ms after all were ready"
-    with Job(program, size, seed, dict(ROUTES[route], TOMBOLO_PROGRESS=progress)) as job:
-        try:
+    seed, kills = draw.randrange(1 << 32), min(most, draw.randint(1, MOST_KILLS))
+    before, seen = set(SHARED_MEMORY.iterdir()), []
+    what = f"{size} ranks over {route}, progress by the {progress}, seed {seed}"
+    try:
+        with Job(program, size, seed, dict(ROUTES[route], TOMBOLO_PROGRESS=progress)) as job:
             job.wait_until_ready()
-            time.sleep(moment)  # the kill's place among the calls, not a wait for anything
-            outcomes, killed = job.kill(victim)
-            errors, sums = [], []
-            for rank, (code, text) in outcomes.items():
-                said = f"rank {rank} (exit code {code}) said {text!r}"
-                failed = re.search(r"^failed at (\d+) with .*", text, re.M)
-                assert failed, f"{said}: no error"
-                # Without the store a rank may know only of a neighbour that gave up; what names rank 0 is that none can meet.
-                named_in = text if victim == 0 else failed.group(0)
-                assert re.search(rf"\brank {victim}\b", named_in), f"{said}: no error that names rank {victim}"
-                errors.append((int(failed.group(1)) - killed) / 1e6)
-                went_on = re.search(r"^went on at (\d+) with (\d+) ranks$", text, re.M)
-                if victim == 0:  # whose process kept the store
-                    assert code == 4 and "which is gone" in text, said
-                else:
-                    assert code == 0 and went_on and int(went_on.group(2)) == size - 1, said
-                    sums.append((int(went_on.group(1)) - killed) / 1e6)
-        except AssertionError as error:
-            raise AssertionError(f"{what}: {error}") from None
-    return {"ranks": size, "route": route, "victim": victim, "error_ms": max(errors), "sum_ms": max(sums, default=None)}
+            while sum(one["killed"] for one in seen) < kills:
+                # Of each second one it is the rank that keeps the store; of each fourth, another one while the others go on.
+                victim, moment = job.keeper if draw.random() < 0.5 else draw.choice(job.ranks), draw.uniform(0, 0.06)
+                second = draw.choice([rank for rank in job.ranks if rank != victim])
+                second = second if size > 2 and draw.random() < 0.25 else None
+                what += f"; rank {victim.number} killed {1000 * moment:.1f} ms after all were ready"
+                what += f", and rank {second.number} behind it" if second else ""
+                time.sleep(moment)  # the kill's place among the calls, not a wait for anything
+                seen.append({"route": route, **job.kill(victim, second)})
+                job.wait_until_ready()
+            job.stop()
+        left = set(SHARED_MEMORY.iterdir()) - before
+        left = [path.name for path in left if "tombolo" in path.name]
+        assert not left, f"in {SHARED_MEMORY} stays {left}"
+    except AssertionError as error:
+        raise AssertionError(f"{what}: {error}") from None
+    return seen
 
 
 def quantiles(values):
@@ -106,25 +186,36 @@ def quantiles(values):
             "most": round(ordered[-1], 1)}
 
 
+def steps(seen):
+    """How long it took to each step's end on the last rank."""
+    return {name: quantiles(one[key] for one in seen) for name, key in (
+        ("to the error", "error_ms"), ("to the sum of those left", "sum_ms"), ("to the sum with new ranks", "grown_ms"))}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("program")
-    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=12)
     parser.add_argument("--record", help="write what was seen to this file")
     given = parser.parse_args()
-    seed = int(os.environ.get("TOMBOLO_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"TOMBOLO_TEST_SEED={seed}", flush=True)
+    seed = test_seed()
     conditions = {"date": machine.today(), "hardware": machine.machine(), **machine.source()}
-    draw = random.Random(seed)
-    seen = [kill_one(os.path.abspath(given.program), draw) for _ in range(given.kills)]
+    draw, seen, jobs = random.Random(seed), [], 0
+    while sum(one["killed"] for one in seen) < given.kills:
+        seen += kill_some(os.path.abspath(given.program), given.kills - sum(one["killed"] for one in seen), draw)
+        jobs += 1
+    alone = [one for one in seen if one["killed"] == 1]
+    again = [one for one in seen if one["killed"] > 1]
     record = {
-        "what": "jobs of 2 to 5 ranks on one host that make random calls, of which one rank was killed at a random moment: all other "
-                "ranks got an error, which names it where the store had not died with it, and then the right sum of those that were left",
-        **conditions, "seed": seed, "kills": len(seen), "of_the_store": sum(one["victim"] == 0 for one in seen),
-        "by_route": {route: sum(one["route"] == route for one in seen) for route in ROUTES},
-        "milliseconds_from_the_kill_to_the_last_error": quantiles(one["error_ms"] for one in seen),
-        "milliseconds_from_the_kill_to_the_last_sum": quantiles(
-            [one["sum_ms"] for one in seen if one["sum_ms"] is not None] or [0])}
+        "what": "jobs of 2 to 5 ranks on one host that make random calls on three communicators each, of which random ranks were "
+                "killed at random moments, some of them while the others went on without one: all other ranks got an error that names "
+                "it, then the right sum of those that were left, then with a new rank in its place that of all, and made random "
+                "calls again",
+        **conditions, "seed": seed, "jobs": jobs, "kills": sum(one["killed"] for one in seen),
+        "while_others_went_on": len(again), "of_the_store": sum(one["of_the_store"] for one in seen),
+        "by_route": {route: sum(one["killed"] for one in seen if one["route"] == route) for route in ROUTES},
+        "milliseconds_from_the_kill": {name: steps(some) for name, some in (
+            ("of one rank", alone), ("of the first of two", again)) if some}}
     print(json.dumps(record, indent=1))
     if given.record:
         pathlib.Path(given.record).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

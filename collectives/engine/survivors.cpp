@@ -1,0 +1,180 @@
+#include "collectives/engine/survivors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/format.h"
+#include "base/units.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// How long ranks that may come are waited for after the last one has. What makes a rank give up reaches the
+/// others within tens of milliseconds, or at the same deadline; those of a host that has vanished look as if
+/// they lived.
+constexpr Duration kArrivalPatience = std::chrono::seconds(3);
+constexpr Duration kLookInterval = std::chrono::milliseconds(20);
+/// How often a rank that waits for another one's decision looks whether that one lives.
+constexpr Duration kDeciderLook = std::chrono::milliseconds(100);
+/// A decision that begins with this is a text that says why nobody goes on, and else a list of ranks.
+constexpr char kRefused = '!';
+constexpr char kDecided = '=';
+
+std::string encode_ranks(const std::vector<int>& ranks) {
+  std::string bytes(ranks.size() * sizeof(std::int32_t), 0);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int32_t rank = ranks[i];
+    std::memcpy(bytes.data() + i * sizeof(rank), &rank, sizeof(rank));
+  }
+  return bytes;
+}
+
+/// Throws kRemote where these are not ascending ranks below `size`.
+std::vector<int> decode_ranks(std::string_view bytes, int size) {
+  std::vector<int> ranks(bytes.size() / sizeof(std::int32_t));
+  int before = -1;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::int32_t rank = 0;
+    std::memcpy(&rank, bytes.data() + i * sizeof(rank), sizeof(rank));
+    if (rank <= before || rank >= size) fail(Cause::kRemote, "shrink: the store holds no list of ranks");
+    ranks[i] = before = rank;
+  }
+  return ranks;
+}
+
+std::string text_in(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) text += fmt::format("{}{}", text.empty() ? "" : ", ", rank);
+  return text.empty() ? "none" : text;
+}
+
+std::vector<int> Survivors::without(const std::vector<int>& excluded) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (std::ranges::find(excluded, rank) == excluded.end()) ranks.push_back(rank);
+  }
+  const std::string own = encode_ranks(ranks);
+  const auto first =
+      decode_ranks(text_in(store_.claim(decision_key(), std::as_bytes(std::span(own)))), size_);
+  if (first != ranks) {
+    fail(Cause::kInvalidUsage, "shrink: rank {} goes on with ranks {}, and another one with {}", rank_,
+         text_of(ranks), text_of(first));
+  }
+  return ranks;
+}
+
+std::vector<int> Survivors::of_arrival(const Rules& rules) {
+  store_.set(key_of(rank_), {});
+  std::optional<std::string> decided;
+  // Whoever is to decide may die of it; then the next one is.
+  for (int term = 0; !decided; ++term) {
+    const std::string own = encode_ranks({rank_});
+    const auto decider = decode_ranks(
+        text_in(store_.claim(fmt::format("{}/decider/{}", prefix_, term), std::as_bytes(std::span(own)))),
+        size_);
+    decided = decider == std::vector{rank_} ? decide(rules) : decision_of(decider, rules);
+  }
+  if (!decided->starts_with(kDecided))
+    fail(Cause::kRemote, "shrink: {}",
+         std::string_view(*decided).substr(decided->starts_with(kRefused) ? 1 : 0));
+  auto ranks = decode_ranks(std::string_view(*decided).substr(1), size_);
+  if (std::ranges::find(ranks, rank_) == ranks.end()) {
+    fail(Cause::kRemote, "shrink: ranks {} have gone on without rank {}, which came more than {} after them",
+         text_of(ranks), rank_, format_seconds(to_seconds(kArrivalPatience)));
+  }
+  return ranks;
+}
+
+std::string Survivors::key_of(int rank) const {
+  return fmt::format("{}/here/{}", prefix_, rank);
+}
+
+std::string Survivors::decision_key() const {
+  return prefix_ + "/ranks";
+}
+
+std::vector<bool> Survivors::await_others(const Rules& rules) {
+  std::vector<bool> here(static_cast<std::size_t>(size_), false);
+  auto patience = Deadline::after(kArrivalPatience, clock_);
+  for (;;) {
+    bool missing = false;
+    for (int rank = 0; rank < size_; ++rank) {
+      auto&& is_here = here[static_cast<std::size_t>(rank)];
+      if (is_here) continue;
+      // Asked for in this order, for it may end after it has come here.
+      const bool may_come = rules.may_come(rank);
+      is_here = store_.try_get(key_of(rank)).has_value();
+      if (is_here) patience = Deadline::after(kArrivalPatience, clock_);
+      missing |= may_come && !is_here;
+    }
+    if (!missing || patience.passed() || deadline_.passed()) return here;
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+std::string Survivors::decide(const Rules& rules) {
+  const auto here = await_others(rules);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    // It may have died since it came.
+    if (here[static_cast<std::size_t>(rank)] && (rank == rank_ || rules.may_come(rank)))
+      ranks.push_back(rank);
+  }
+  const std::string refusal = rules.refuse(ranks);
+  const std::string own = refusal.empty() ? kDecided + encode_ranks(ranks) : kRefused + refusal;
+  // One that has died may have decided before.
+  return text_in(store_.claim(decision_key(), std::as_bytes(std::span(own))));
+}
+
+std::optional<std::string> Survivors::look(const std::string& key) {
+  try {
+    const auto slice = Deadline::after(std::min<Duration>(kDeciderLook, deadline_.remaining()), clock_);
+    return text_in(store_.get(key, slice));
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kTimeout) throw;
+    return std::nullopt;
+  }
+}
+
+void Survivors::await_all(const std::vector<int>& ranks, const Rules& rules) {
+  deadline_ = Deadline::after(deadline_.allowed(), clock_);  // arrival may have taken all of it
+  const std::string all = prefix_ + "/all-made";
+  if (store_.add(prefix_ + "/made", 1) == static_cast<std::int64_t>(ranks.size())) store_.set(all, {});
+  for (;;) {
+    const auto dead =
+        std::ranges::find_if(ranks, [&](int rank) { return rank != rank_ && !rules.may_come(rank); });
+    const bool last_look = deadline_.passed();
+    if (look(all)) return;
+    if (dead != ranks.end())
+      fail(Cause::kRemote, "shrink: rank {} died before all had made their parts", *dead);
+    if (last_look) {
+      fail(Cause::kTimeout, "shrink: ranks {} did not all make their parts within {}", text_of(ranks),
+           format_seconds(to_seconds(deadline_.allowed())));
+    }
+  }
+}
+
+std::optional<std::string> Survivors::decision_of(const std::vector<int>& decider, const Rules& rules) {
+  for (;;) {
+    const bool lives = std::ranges::all_of(decider, rules.may_come), last_look = deadline_.passed();
+    if (auto decided = look(decision_key())) return decided;
+    if (!lives) return std::nullopt;
+    if (last_look) {
+      fail(Cause::kTimeout, "shrink: rank {}, which came first, did not say within {} who is left",
+           text_of(decider), format_seconds(to_seconds(deadline_.allowed())));
+    }
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,89 @@
+#include "collectives/rendezvous/listener_probe.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "collectives/rendezvous/bootstrap.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using Answer = ListenerProbe::Answer;
+
+const transport::Secret kProbeSecret = transport::Secret::from_text("open sesame");
+constexpr auto kProbePatience = std::chrono::seconds(20);
+
+std::unique_ptr<StoreServer> standby() {
+  return std::make_unique<StoreServer>("127.0.0.1", 0, kProbeSecret, Log(), StoreServer::Resolve(),
+                                       StoreLimits(), StoreServer::Begin::kOnDemand);
+}
+
+Answer awaited(ListenerProbe& probe, Answer wanted) {
+  const auto deadline = Deadline::after(kProbePatience);
+  Answer last = probe.look();
+  while (last != wanted && !deadline.passed()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    last = probe.look();
+  }
+  return last;
+}
+
+TEST(ListenerProbe, SeesAListenerForAsLongAsThereIsOne) {
+  auto store = standby();
+  ListenerProbe probe("127.0.0.1", static_cast<std::uint16_t>(store->port()));
+  EXPECT_EQ(awaited(probe, Answer::kListens), Answer::kListens);
+  EXPECT_EQ(probe.look(), Answer::kListens);
+  store.reset();
+  EXPECT_EQ(awaited(probe, Answer::kGone), Answer::kGone);
+}
+
+TEST(ListenerProbe, KnowsNoneWhereNobodyListens) {
+  const int port = standby()->port();
+  ListenerProbe probe("127.0.0.1", static_cast<std::uint16_t>(port));
+  EXPECT_EQ(awaited(probe, Answer::kGone), Answer::kGone);
+}
+
+// A store takes one that says nothing for a stranger after a while, and closes its connection.
+TEST(ListenerProbe, DoesNotTakeAClosedConnectionForTheEndOfTheListener) {
+  StoreLimits hasty;
+  hasty.handshake_patience = std::chrono::milliseconds(1);
+  const StoreServer store("127.0.0.1", 0, kProbeSecret, Log(), StoreServer::Resolve(), hasty);
+  ListenerProbe probe("127.0.0.1", static_cast<std::uint16_t>(store.port()));
+  const auto over = Deadline::after(std::chrono::milliseconds(100));
+  while (!over.passed()) EXPECT_NE(probe.look(), Answer::kGone);
+  EXPECT_EQ(awaited(probe, Answer::kListens), Answer::kListens);
+}
+
+TEST(ListenerProbe, RefusesWhatIsNoAddress) {
+  ListenerProbe probe("no address", 1);
+  EXPECT_THROW(probe.look(), Error);
+}
+
+TEST(StandbyStore, ServesThoseThatHaveWaitedOnceItIsAsked) {
+  const auto store = standby();
+  std::atomic<bool> connected{false};
+  std::thread early([&] {
+    const auto client = Store::connect("127.0.0.1", store->port(), kProbeSecret,
+                                       Deadline::after(kProbePatience), Log(), Store::IfNobodyListens::kFail);
+    connected = true;
+    client->set("key", {});
+  });
+  EXPECT_THROW(Store::connect("127.0.0.1", store->port(), kProbeSecret,
+                              Deadline::after(std::chrono::milliseconds(50)), Log()),
+               Error);
+  EXPECT_FALSE(connected);
+  store->serve();
+  store->serve();
+  early.join();
+  const auto client =
+      Store::connect("127.0.0.1", store->port(), kProbeSecret, Deadline::after(kProbePatience), Log());
+  EXPECT_TRUE(client->try_get("key").has_value());
+}
+
+}  // namespace
+}  // namespace tombolo::collectives
