@@ -14,7 +14,7 @@ namespace {
 // text and u16 address and port of the store on standby, u8 whether the rank keeps the store, u16 length of
 // the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 7;  // also of what ranks of one host say to each other in RankMemory
+constexpr std::uint8_t kRecordVersion = 8;  // also of what ranks of one host say to each other in RankMemory
 constexpr std::size_t kMostRecordSettings = 16;
 constexpr std::size_t kMostProcessorBytes = compute::ProcessorSet().size() / 8;
 

@@ -182,8 +182,9 @@ TEST(BufferReader, GivesEveryProcessTheBytesOfTheOthers) {
 constexpr std::size_t kMostOfTwo = std::size_t{1} << 20;
 HostCall call_of_two(std::uint64_t seed, std::size_t call, int rank, Bytes& input, Bytes& output) {
   std::mt19937_64 random(seed + call);
-  const std::array kinds{Collective::kAllToAll, Collective::kAllGather, Collective::kBroadcast,
-                         Collective::kAllReduce};
+  const std::array kinds{Collective::kAllToAll,  Collective::kAllGather, Collective::kBroadcast,
+                         Collective::kAllReduce, Collective::kGather,    Collective::kScatter,
+                         Collective::kReduce};
   const Collective kind = kinds[random() % kinds.size()];
   const std::size_t bytes = random() % 3 == 0 ? 5000 : (std::size_t{256} << 10) - random() % 70;
   const int root = static_cast<int>(random() % 2);
@@ -443,6 +444,7 @@ struct HinderedReduce {
   int multiplies = -1;  // neither
   bool in_place = false;
   std::size_t readable = 0;  // bytes from the beginning on
+  bool average = false;
 };
 
 // What the root has combined so far it must not combine again: in place it is its input, too.
@@ -450,14 +452,15 @@ TEST(BufferReader, CombinesTheRestOfAReduceThroughSlotsWhereItCannotBeRead) {
   std::vector<HinderedReduce> all_cases;
   for (const int root : {0, 1})
     for (const bool in_place : {false, true}) {
-      for (const std::size_t readable : {std::size_t{0}, std::size_t{64} << 10, std::size_t{200} << 10})
-        all_cases.push_back({root, -1, in_place, readable});
+      for (const std::size_t readable :
+           {std::size_t{0}, std::size_t{64} << 10, std::size_t{200} << 10, SIZE_MAX})
+        for (const bool average : {false, true}) all_cases.push_back({root, -1, in_place, readable, average});
       for (const int multiplies : {0, 1}) all_cases.push_back({root, multiplies, in_place, SIZE_MAX});
     }
   constexpr std::size_t kBytes = (std::size_t{300} << 10) + 4;
   for (const HinderedReduce& one : all_cases) {
-    SCOPED_TRACE(fmt::format("root {}, {} multiplies, {} bytes can be read{}", one.root, one.multiplies,
-                             one.readable, one.in_place ? ", in place" : ""));
+    SCOPED_TRACE(fmt::format("root {}, {} multiplies, {} bytes can be read{}{}", one.root, one.multiplies,
+                             one.readable, one.in_place ? ", in place" : "", one.average ? ", average" : ""));
     RefusingKernel kernel;
     const transport::KernelInPlace in_force(kernel);
     const auto groups = formed_pair([](int) { return HostGroup::create(); });
@@ -477,7 +480,7 @@ TEST(BufferReader, CombinesTheRestOfAReduceThroughSlotsWhereItCannotBeRead) {
         auto& in = one.in_place && rank == one.root ? outputs[at] : inputs[at];
         for (std::size_t i = 0; i < in.size(); ++i)
           in[i] = static_cast<std::int32_t>(i) * 7 + rank * 100 + call;
-        Problem problem{in.size(), sizeof(std::int32_t), false, one.root};
+        Problem problem{in.size(), sizeof(std::int32_t), one.average, one.root};
         problem.premultiplied = rank == one.multiplies;
         all[at].start({Collective::kReduce, problem, DataType::kInt32, ReduceOp::kSum,
                        reinterpret_cast<const std::byte*>(in.data()),
@@ -493,9 +496,13 @@ TEST(BufferReader, CombinesTheRestOfAReduceThroughSlotsWhereItCannotBeRead) {
         for (int rank = 0; rank < 2; ++rank)
           sum +=
               (static_cast<std::int32_t>(i) * 7 + rank * 100 + call) * (rank == one.multiplies ? factor : 1);
-        ASSERT_EQ(got[i], sum) << "element " << i << " of call " << call;
+        ASSERT_EQ(got[i], one.average ? sum / 2 : sum) << "element " << i << " of call " << call;
       }
-      EXPECT_TRUE(call == 0 || kernel.reads == reads) << "later calls do not try again";
+      EXPECT_TRUE(call == 0 || one.readable == SIZE_MAX || kernel.reads == reads)
+          << "later calls do not try again";
+      const auto calls = static_cast<std::uint64_t>(call + 1);
+      EXPECT_EQ(all[static_cast<std::size_t>(one.root)].read(), calls * kBytes);
+      EXPECT_EQ(all[static_cast<std::size_t>(1 - one.root)].written(), calls * kBytes);
     }
   }
 }

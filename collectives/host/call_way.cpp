@@ -8,8 +8,9 @@
 namespace tombolo::collectives {
 namespace {
 
-/// Of the collectives whose way is chosen by what they took.
-std::size_t place_of(Collective collective) noexcept {
+/// Where the choices for a collective begin: one for each rank that may lead it, and only scatters have a
+/// choice among more than two ranks that any of them may lead.
+std::size_t first_row(Collective collective) noexcept {
   switch (collective) {
     case Collective::kAllToAll:
       return 0;
@@ -19,12 +20,12 @@ std::size_t place_of(Collective collective) noexcept {
       return 2;
     case Collective::kGather:
       return 3;
-    case Collective::kScatter:
-      return 4;
     case Collective::kReduce:
       return 5;
+    case Collective::kScatter:
+      return 9;
     default:  // a broadcast
-      return 6;
+      return 7;
   }
 }
 
@@ -43,7 +44,7 @@ std::optional<int> only_giver(const HostCall& call) noexcept {
   }
 }
 
-/// Numbers have 31 bits, and begin again after that.
+/// Numbers have 31 bits, and begin again after that with 1.
 constexpr std::uint32_t kLastNumber = 0x7fffffff;
 /// In an answer, from the lowest bit on: the time, whether the rank waited, the number of the question. The
 /// time is in units of which 32 bits hold more than a minute: in nanoseconds calls of more than 4.3 s would
@@ -74,29 +75,24 @@ void CallWay::begin(const HostCall& call, std::size_t copied, bool streams) noex
   leader_ = giver.value_or(0);
   leads_ = leader_ == group_->index();
   bytes_ = call.problem.bytes();
-  choice_ = &choices_.at(place_of(call.collective), leader_, bytes_);
+  choice_ = &choices_.at(first_row(call.collective) + static_cast<std::size_t>(leader_), bytes_);
   way_ = choice_->way_or(first);
   took_ = {};
   waited_ = all_are_here_ = cold_ = false;
   if (!leads_) return;
   look_for_answer();
   choice_->choose();
-  if (one_gives_ && (from_buffers() || awaited_.choice == nullptr)) asked_ = next_question();
-}
-
-/// Ranks answer several leaders, whose numbers are not the same.
-std::uint32_t CallWay::next_question() noexcept {
-  questions_ = (questions_ + 1) % (kLastNumber / kMostHostRanks);
-  return questions_ * kMostHostRanks + static_cast<std::uint32_t>(group_->index()) + 1;
+  if (one_gives_ && (from_buffers() || awaited_.choice == nullptr))
+    asked_ = questions_ = questions_ % kLastNumber + 1;
 }
 
 bool CallWay::suits_buffers(const HostCall& call) const noexcept {
-  return !only_slots_[place_of(call.collective)] && group_->reads_buffers() &&
+  return !only_slots_[first_row(call.collective)] && group_->reads_buffers() &&
          BufferReader::suits(call.collective, call.problem.bytes(), group_->size());
 }
 
 void CallWay::give_up_buffers(Collective collective) noexcept {
-  only_slots_[place_of(collective)] = true;
+  only_slots_[first_row(collective)] = true;
   way_ = HostWay::kThroughSlots;
   choice_ = nullptr;
   leads_ = false;
@@ -107,7 +103,8 @@ void CallWay::heed(int rank, const Announcement& theirs) noexcept {
   if (choice_ == nullptr || rank != leader_) return;
   const std::uint32_t said = theirs.next_way;
   choice_->set((said & 1) == 0 ? HostWay::kThroughSlots : HostWay::kFromBuffers);
-  asked_ = said >> 1;
+  // One rank answers, so that its answer stays until this leader asks again.
+  asked_ = answers_leader() ? said >> 1 : 0;
 }
 
 void CallWay::note_others_are_here() noexcept {

@@ -6,10 +6,10 @@
 // much of the work then. What they wait for others is in it, but of late calls the shortest ones count. The
 // leader takes that time, but of calls in which one rank gives and others only get (broadcasts and scatters,
 // and between two ranks gathers and reduces): who gives is done long before the others have read all when
-// they go through slots. It leads there, since the others read its announcements, and asks for the time of a
-// call in these; each other answers when it has read all, and the giver goes by the answer of the rank after
-// it. Until it has the answer for a call that went through slots, it asks for no other such call. For calls
-// that were the first to touch pages it awaits no answer, since they do not count.
+// they go through slots. It leads there, since the others read its announcements, and asks the rank after it
+// for the time of a call in these, which that answers when it has read all. Until it has the answer for a
+// call that went through slots, it asks for no other such call. For calls that were the first to touch pages
+// it awaits no answer, since they do not count.
 #pragma once
 
 #include <array>
@@ -95,11 +95,12 @@ class CallWay {
   };
   Answer answer_of_getter(HostWay way) const noexcept;
 
+  /// Whether this rank is the one after the leader.
+  bool answers_leader() const noexcept { return (leader_ + 1) % group_->size() == group_->index(); }
   bool counts_from_start() const noexcept { return choice_ != nullptr && group_->size() > 2; }
   bool suits_buffers(const HostCall& call) const noexcept;
   void note_others_are_here() noexcept;
   void note_touched(int rank, const std::byte* at, std::size_t bytes) noexcept;
-  std::uint32_t next_question() noexcept;
   void answer() noexcept;
   void take_time() noexcept;
   void take_time_of_getter() noexcept;
@@ -110,7 +111,8 @@ class CallWay {
   HostGroup* group_;
   const Clock* clock_;
   WayChoices choices_;
-  std::array<bool, WayChoices::kCollectives> only_slots_{};  // a buffer of such a call could not be read
+  std::array<bool, WayChoices::kRows>
+      only_slots_{};  // by a collective's first row: a buffer could not be read
 
   // Of the present call.
   HostWay way_ = HostWay::kThroughSlots;

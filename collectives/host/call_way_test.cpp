@@ -139,8 +139,9 @@ INSTANTIATE_TEST_SUITE_P(CallWay, OneWay,
                            return name;
                          });
 
-/// The ways of calls of three ranks, which take so long, or each read so long. Rank 1 is the root.
-std::string ways_of_three(Collective collective, int calls, microseconds slots, microseconds read) {
+/// The ways of calls of three ranks, which take so long, or each read so long. The roots are taken in turns.
+std::string ways_of_three(Collective collective, std::vector<int> roots, int calls, microseconds slots,
+                          microseconds read) {
   constexpr std::size_t kBytes = std::size_t{100} << 10, kRanks = 3;
   FakeClock clock;
   TimedReads kernel(clock, read);
@@ -150,16 +151,17 @@ std::string ways_of_three(Collective collective, int calls, microseconds slots, 
   std::vector<test::Bytes> inputs(kRanks, test::Bytes(kRanks * kBytes)), outputs = inputs;
   std::string ways;
   for (int call = 0; call < calls; ++call) {
+    const auto root = static_cast<std::size_t>(roots[static_cast<std::size_t>(call) % roots.size()]);
     for (std::size_t rank = 0; rank < kRanks; ++rank)
       all[rank].start({collective,
-                       {kBytes, 1, false, 1},
+                       {kBytes, 1, false, static_cast<int>(root)},
                        DataType::kInt8,
                        ReduceOp::kSum,
                        inputs[rank].data(),
                        outputs[rank].data(),
                        {}});
     for (const HostCollective& one : all) EXPECT_EQ(one.way(), all[0].way()) << "call " << call;
-    for (const std::size_t before_root : {2U, 0U}) all[before_root].progress();
+    for (const std::size_t after_root : {1U, 2U}) all[(root + after_root) % kRanks].progress();
     ways += all[0].way() == HostWay::kThroughSlots ? 's' : 'b';
     if (ways.back() == 's') clock.advance(slots);
     for (int turn = 0; turn < 1000; ++turn)
@@ -169,13 +171,17 @@ std::string ways_of_three(Collective collective, int calls, microseconds slots, 
   return ways;
 }
 
-TEST(CallWay, TakesAmongThreeRanksTheWayThatIsTheFasterOne) {
+TEST(CallWay, TakesAmongThreeRanksTheWayThatIsTheFasterOneWhoeverTheRootIs) {
+  const std::vector<std::vector<int>> all_roots{{1}, {0, 1, 2}, {2, 2, 2, 2, 2, 2, 0}};
   for (const Collective collective : {Collective::kAllToAll, Collective::kScatter}) {
-    for (const bool slots_are_faster : {false, true}) {
-      const std::string ways =
-          ways_of_three(collective, 150, microseconds(slots_are_faster ? 10 : 4000), microseconds(100));
-      const auto slower = std::ranges::count(ways.substr(60), slots_are_faster ? 'b' : 's');
-      EXPECT_LE(slower, 3) << collective_name(collective) << ": " << ways;
+    for (const auto& roots : all_roots) {
+      for (const bool slots_are_faster : {false, true}) {
+        const std::string ways = ways_of_three(collective, roots, 400,
+                                               microseconds(slots_are_faster ? 10 : 4000), microseconds(100));
+        const auto slower = std::ranges::count(ways.substr(200), slots_are_faster ? 'b' : 's');
+        EXPECT_LE(slower, 12) << collective_name(collective) << ", root " << roots[0] << " and "
+                              << roots.size() - 1 << " more in turn: " << ways;
+      }
     }
   }
 }

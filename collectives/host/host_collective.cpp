@@ -84,6 +84,7 @@ void HostCollective::skip_combined(std::uint64_t number) noexcept {
   std::memcpy(&combined, said + sizeof(combined), sizeof(combined));
   settled_ = false;  // the next call has all rounds
   plan_.skip(combined, call_.problem.bytes());
+  (group_.index() == call_.problem.root ? traffic_.read : traffic_.written) += plan_.done;
   rounds_ = plan_.rounds;
 }
 

@@ -34,10 +34,10 @@ void WayChoice::measured(HostWay way, Duration took, std::size_t bytes) noexcept
   before = before > 0 ? std::min(now, before * kMostRise) : now;
 }
 
-WayChoice& WayChoices::at(std::size_t collective, int leader, std::size_t bytes) noexcept {
+WayChoice& WayChoices::at(std::size_t row, std::size_t bytes) noexcept {
   const auto power = static_cast<std::size_t>(std::bit_width(bytes == 0 ? 0 : bytes - 1));
   const std::size_t size = std::clamp(power, kLeast, kLeast + kSizes - 1) - kLeast;
-  return choices_[collective][static_cast<std::size_t>(leader) % 2][size];
+  return choices_[row][size];
 }
 
 }  // namespace tombolo::collectives

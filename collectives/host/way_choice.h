@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "collectives/host/rank_memory.h"
 
 namespace tombolo::collectives {
 
@@ -44,17 +45,16 @@ class WayChoice {
   std::array<double, 2> known_{};                 // seconds per byte; 0: not measured so far
 };
 
-/// Choices by what a call is: collective, leader, and its bytes up to the next power of two.
+/// Choices by what a call is: a row for each collective and leader, and in it its bytes up to the next power
+/// of two.
 class WayChoices {
  public:
-  /// Of one of a few collectives, of which `collective` says the how manieth. Among more than two ranks
-  /// leaders share choices: which way comes next all ranks know from who led last.
-  WayChoice& at(std::size_t collective, int leader, std::size_t bytes) noexcept;
-  static constexpr std::size_t kCollectives = 7;
+  static constexpr std::size_t kRows = 9 + kMostHostRanks;
+  WayChoice& at(std::size_t row, std::size_t bytes) noexcept;
 
  private:
   static constexpr std::size_t kLeast = 13, kSizes = 15;  // powers of two
-  std::array<std::array<std::array<WayChoice, kSizes>, 2>, kCollectives> choices_{};
+  std::array<std::array<WayChoice, kSizes>, kRows> choices_{};
 };
 
 }  // namespace tombolo::collectives

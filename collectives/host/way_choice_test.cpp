@@ -80,14 +80,13 @@ TEST(WayChoice, ComparesCallsOfUnlikeSizesByTheByte) {
 TEST(WayChoices, KeepsApartWhatIsUnlike) {
   constexpr std::size_t kBytes = std::size_t{1} << 20;
   WayChoices choices;
-  const WayChoice& one = choices.at(1, 0, kBytes);
-  EXPECT_EQ(&one, &choices.at(1, 0, kBytes - 1)) << "up to the same power of two";
-  EXPECT_NE(&one, &choices.at(1, 0, kBytes + 1));
-  EXPECT_NE(&one, &choices.at(1, 1, kBytes));
-  EXPECT_NE(&one, &choices.at(2, 0, kBytes));
+  const WayChoice& one = choices.at(1, kBytes);
+  EXPECT_EQ(&one, &choices.at(1, kBytes - 1)) << "up to the same power of two";
+  EXPECT_NE(&one, &choices.at(1, kBytes + 1));
+  EXPECT_NE(&one, &choices.at(2, kBytes));
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, kBytes << 10, ~std::size_t{0}})
-    for (std::size_t collective = 0; collective < WayChoices::kCollectives; ++collective)
-      choices.at(collective, 1, bytes).set(HostWay::kThroughSlots);  // within the table
+    for (std::size_t row = 0; row < WayChoices::kRows; ++row)
+      choices.at(row, bytes).set(HostWay::kThroughSlots);  // within the table
 }
 
 }  // namespace

@@ -117,8 +117,8 @@ class JobCosts {
   std::uint64_t ranks_ = 1, clusters_ = 1, largest_ = 1, smallest_ = 1, per_host_ = 1, all_hosts_ = 1;
 };
 
-/// Sets what depends on the links between clusters, Tuning::crossing_bytes and latency_bytes. `known`: the job's
-/// costs, or null where nobody knows rates and latencies.
+/// Sets what depends on the links between clusters, Tuning::crossing_bytes and latency_bytes. `known`: the
+/// job's costs, or null where nobody knows rates and latencies.
 void tune_to_links(Tuning& tuning, const RankMap& ranks, const JobCosts* known) noexcept;
 
 /// How many rounds a tree over so many ranks has, at least 1: the logarithm to base 2, rounded up.
