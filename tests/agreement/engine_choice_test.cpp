@@ -16,7 +16,6 @@ namespace {
 
 using collectives::Choice;
 using collectives::JobCosts;
-using collectives::Level;
 using collectives::RankLocation;
 using collectives::RankMap;
 
@@ -67,9 +66,7 @@ OfCommunicator choice_of_communicator(const topology::ClusterFile& file,
   std::optional<JobCosts> costs;
   if (known) costs.emplace(map, *known);
   collectives::Tuning tuning;
-  tuning.crossing_bytes = map.clusters.size() == 1 ? 0
-                          : costs                  ? costs->filling(Level::kBetween)
-                                                   : collectives::kCrossingBytesOfLongLinks;
+  collectives::tune_to_links(tuning, map, costs ? &*costs : nullptr);
   const collectives::Problem problem{.count = elements, .element_bytes = sizeof(float)};
   OfCommunicator result{collectives::choose(collectives::Collective::kAllReduce, problem,
                                             {.ranks = map,
