@@ -66,11 +66,19 @@ std::vector<Transfer> by_schedules(const RankMap& map, const collectives::Proble
 }  // namespace
 
 std::vector<Transfer> EngineTraffic::of(const RankMap& map, const collectives::Problem& problem,
-                                        const collectives::Choice& choice) {
+                                        const collectives::Choice& chosen) {
   collectives::Problem shorter = problem;
   shorter.count = std::min(problem.count, kMostElements);
+  collectives::Choice choice = chosen;
+  // What a schedule decides by its bytes is decided as for the whole vector.
+  if (shorter.count < problem.count) {
+    const double shortened = static_cast<double>(shorter.count) / static_cast<double>(problem.count);
+    for (std::size_t* bytes : {&choice.tuning.crossing_bytes, &choice.tuning.latency_bytes})
+      *bytes = static_cast<std::size_t>(static_cast<double>(*bytes) * shortened);
+  }
   Key key{choice.algorithm,
           shorter.count,
+          shorter.element_bytes,
           choice.tuning.segment_bytes,
           choice.tuning.crossing_bytes,
           choice.tuning.latency_bytes,

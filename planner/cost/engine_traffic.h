@@ -17,13 +17,13 @@ class EngineTraffic {
   /// The transfers of an all-reduce that takes this way. Which share of a vector goes where is taken from a
   /// shorter one where it is longer than some megabytes.
   std::vector<Transfer> of(const collectives::RankMap& map, const collectives::Problem& problem,
-                           const collectives::Choice& choice);
+                           const collectives::Choice& chosen);
 
  private:
   /// What a schedule depends on, but for which member has which place.
   struct Key {
     const collectives::Algorithm* algorithm = nullptr;  ///< null: through the memory of one host
-    std::size_t count = 0, segment_bytes = 0, crossing_bytes = 0, latency_bytes = 0;
+    std::size_t count = 0, element_bytes = 0, segment_bytes = 0, crossing_bytes = 0, latency_bytes = 0;
     bool uniform_links = false;
     std::vector<std::vector<std::size_t>> hosts;  ///< as RankMap::hosts
     auto operator<=>(const Key&) const = default;

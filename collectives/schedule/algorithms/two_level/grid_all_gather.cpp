@@ -163,10 +163,10 @@ Nanoseconds cost_of_grid_all_gather(const JobCosts& job, const Problem& problem,
 
 constinit const Algorithm kGridAllGather{.collective = Collective::kAllGather,
                                          .name = "grid",
-                                         .applicable = has_many_members,
+                                         .applicable = grid_gathers,
                                          .build = build_grid_all_gather,
                                          .help = "across, then to all hosts in rounds, then on each host",
-                                         .rule = where_many_members,
+                                         .rule = where_grid_gathers,
                                          .in_pieces = true,
                                          .cost = cost_of_grid_all_gather};
 

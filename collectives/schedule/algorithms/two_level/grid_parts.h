@@ -81,8 +81,12 @@ class GridCosts {
   const Tuning& tuning_;
 };
 
-/// The `applicable` of these algorithms: where a ring around a cluster's members would take many steps.
-bool has_many_members(const RankMap& ranks, const Problem& problem, const Tuning& tuning);
-std::string where_many_members(const RankMap& ranks, const Tuning& tuning);
+/// The `applicable` of these algorithms: where a ring around a cluster's members would take many steps that
+/// are not worth their messages. A reduce-scatter on unlike hosts has all sums go through as few ranks as the
+/// smallest host has.
+bool grid_gathers(const RankMap& ranks, const Problem& problem, const Tuning& tuning);
+bool grid_scatters(const RankMap& ranks, const Problem& problem, const Tuning& tuning);
+std::string where_grid_gathers(const RankMap& ranks, const Tuning& tuning);
+std::string where_grid_scatters(const RankMap& ranks, const Tuning& tuning);
 
 }  // namespace tombolo::collectives

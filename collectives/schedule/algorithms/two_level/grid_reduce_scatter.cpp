@@ -13,6 +13,8 @@ namespace {
 
 /// So many sums of a column are under way at once: while one goes to the other hosts, the next ones are made.
 constexpr std::size_t kSumsUnderWay = 4;
+/// So many sums of this rank's are on their way to other clusters, at most.
+constexpr std::size_t kMostSumsCrossing = 64;
 /// So many messages may have come from a host's ranks, or another host, before they are summed up.
 constexpr std::size_t kArrivals = 16;
 /// A cluster's parts go in so many turns, if messages stay as large as they are worth.
@@ -52,7 +54,11 @@ class GridScatter {
         place_(grid_.place_of(index())),
         // Whole elements.
         most_(std::max<std::size_t>(tuning.segment_bytes / problem.element_bytes, 1) * problem.element_bytes),
-        sums_(builder_, longest_sum(), kSumsUnderWay),
+        // What goes to other clusters leaves the column's sums, which may not wait for a long link.
+        crossing_(crossing_sums(tuning)),
+        sums_(builder_, longest_sum(),
+              grid_.rows() == 1 ? std::max(crossing_, kSumsUnderWay) : kSumsUnderWay),
+        leaving_(builder_, grid_.rows() == 1 ? 0 : longest_kept(), crossing_),
         arrivals_(builder_, is_alone() ? 0 : std::min(most_, longest_sum()), kArrivals) {}
 
   Schedule build() {
@@ -104,6 +110,24 @@ class GridScatter {
       for (std::size_t turn = 0; turn < parts_.turns(); ++turn)
         longest = std::max(longest, bytes_of(terms({of, turn}, place_, 0, grid_.rows())));
     return longest;
+  }
+
+  /// Of what this rank keeps for another cluster in one unit.
+  std::size_t longest_kept() const {
+    std::size_t longest = 0;
+    for (std::size_t of = 0; of < parts_.clusters() && !is_spare(); ++of) {
+      for (std::size_t turn = 0; turn < parts_.turns() && of != cluster(); ++turn)
+        longest = std::max(longest, bytes_of(terms({of, turn}, place_, 0, 1)));
+    }
+    return longest;
+  }
+  /// How many of these fill the link to another cluster, and one that is at either end; 0 where there is
+  /// none.
+  std::size_t crossing_sums(const Tuning& tuning) const {
+    const std::size_t one = longest_kept();
+    if (one == 0) return 0;
+    const std::size_t units = (parts_.clusters() - 1) * parts_.turns();
+    return std::min({2 + tuning.crossing_bytes / one, units, kMostSumsCrossing});
   }
 
   void send(int peer, const std::vector<Part>& some) {
@@ -204,6 +228,12 @@ class GridScatter {
   /// The sums of the own cluster are complete, of what this rank keeps.
   void hand_out(const Unit& unit, const Sums& sums) {
     Piece next = sums.piece;
+    if (unit.of != cluster() && grid_.rows() > 1) {
+      const std::size_t kept = bytes_of(terms(unit, place_, 0, 1));
+      if (kept == 0) return;
+      next = leaving_.next();
+      builder_.copy(next, sums.piece, kept);
+    }
     for (const GridParts::Item& one : parts_.kept(cluster(), unit.of, unit.turn, row_, place_)) {
       if (one.rank == ranks_.rank)
         builder_.copy(output(one.elements.begin), next, bytes(one.elements));
@@ -251,7 +281,8 @@ class GridScatter {
   const ClusterGrid& grid_;
   std::size_t row_, place_;
   std::size_t most_;  // bytes of a message
-  ScratchRing sums_, arrivals_;
+  std::size_t crossing_;
+  ScratchRing sums_, leaving_, arrivals_;
   std::vector<Coming> coming_;
 };
 
@@ -278,10 +309,10 @@ Nanoseconds cost_of_grid_reduce_scatter(const JobCosts& job, const Problem& prob
 
 constinit const Algorithm kGridReduceScatter{.collective = Collective::kReduceScatter,
                                              .name = "grid",
-                                             .applicable = has_many_members,
+                                             .applicable = grid_scatters,
                                              .build = build_grid_reduce_scatter,
                                              .help = "on each host, then among hosts in rounds, then across",
-                                             .rule = where_many_members,
+                                             .rule = where_grid_scatters,
                                              .in_pieces = true,
                                              .cost = cost_of_grid_reduce_scatter};
 
