@@ -1,8 +1,12 @@
 // The ranks that are left go on without the others. Ranks are threads.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -12,6 +16,7 @@
 #include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
+#include "transport/testing/forwarding_kernel.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -508,6 +513,82 @@ TEST(Shrink, RefusesAMinorityWhereTheStoreIsGone) {
   });
   expect_fine(outcomes);
   EXPECT_EQ(refused, 1);
+}
+
+/// What is said to be at kAddress is in this host's loopback. Refuses connections to a port of it once that
+/// is shut, as a firewall does; those that are there stay.
+class ShutPort final : public transport::test::ForwardingKernel {
+ public:
+  static constexpr const char* kAddress = "198.51.100.1";
+
+  explicit ShutPort(int port) : port_(port) {}
+  int bind(int socket, const sockaddr* at, socklen_t bytes) noexcept override {
+    const sockaddr_in own = in_loopback(at);
+    return at->sa_family == AF_INET
+               ? ForwardingKernel::bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof(own))
+               : ForwardingKernel::bind(socket, at, bytes);
+  }
+  int connect(int socket, const sockaddr* to, socklen_t bytes) noexcept override {
+    if (to->sa_family != AF_INET) return ForwardingKernel::connect(socket, to, bytes);
+    const sockaddr_in own = in_loopback(to);
+    if (!shut || ntohs(own.sin_port) != port_)
+      return ForwardingKernel::connect(socket, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
+    errno = ECONNREFUSED;
+    return -1;
+  }
+  std::atomic<bool> shut{false};
+
+ private:
+  static sockaddr_in in_loopback(const sockaddr* at) noexcept {
+    sockaddr_in own{};
+    std::memcpy(&own, at, sizeof(own));
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return own;
+  }
+  int port_;
+};
+
+TEST(Shrink, TakesAHostThatRefusesForDeadOnlyOnceItsConnectionsHaveEnded) {
+  for (const bool dies : {false, true}) {
+    const std::string address = ShutPort::kAddress;
+    const int port = unused_port();
+    ShutPort firewall(port);
+    const transport::KernelInPlace in_place(firewall);
+    std::atomic<int> went_on{0}, refused{0};
+    std::atomic<bool> over{false};
+    const auto outcomes = run_ranks(
+        "AA",
+        [&](Communicator& communicator) {
+          EXPECT_EQ(sum_of_ones(communicator), 2);
+          if (communicator.rank() == 0) {
+            if (dies) throw Error(Cause::kInternal, "gives up");
+            const auto late = Deadline::after(std::chrono::seconds(60));
+            while (!over && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            return;
+          }
+          if (dies) fail_once(communicator);
+          firewall.shut = true;
+          communicator.set_deadline(std::chrono::milliseconds(300));
+          try {
+            EXPECT_EQ(communicator.shrink({})->size(), 1);
+            ++went_on;
+          } catch (const Error& error) {
+            refused += error.cause() == Cause::kRemote ? 1 : 0;
+            EXPECT_NE(std::string(error.what()).find("only 1 of 2 ranks that may live"), std::string::npos)
+                << error.what();
+          }
+          over = true;
+        },
+        [&](Options& options) {
+          options.identity.port = port;
+          options.identity.address = address;
+          options.store_elsewhere = false;
+          options.router.host.nics[0].addresses = {address};
+        });
+    EXPECT_FALSE(outcomes[1].threw) << outcomes[1].text;
+    EXPECT_EQ(went_on, dies ? 1 : 0);
+    EXPECT_EQ(refused, dies ? 0 : 1);
+  }
 }
 
 TEST(Shrink, SaysWhoKeepsAStoreThatIsGoneWhereNoneStandsBy) {
