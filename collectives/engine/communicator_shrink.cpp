@@ -21,7 +21,6 @@ namespace {
 constexpr Duration kStorePatience = std::chrono::seconds(5);
 /// How long a rank that lives may take to come and open its store, where others meet.
 constexpr Duration kStandbyPatience = std::chrono::seconds(3);
-
 /// How long the end of the keeper's connections may take after that of its port.
 constexpr Duration kEndPatience = std::chrono::milliseconds(200);
 
@@ -173,8 +172,7 @@ class Communicator::Shrinking {
     }
     if (2 * here.size() > all.size()) return {};
     return fmt::format(
-        "only {} of {} ranks that may live came to meet (came: {}; may live: {}), and it takes more than "
-        "half. "
+        "only {} of {} ranks that may live came to meet (came: {}; may live: {}): it takes more than half. "
         "Those that are gone for certain can be named (excludeRanksList)",
         here.size(), all.size(), text_of(here), text_of(all));
   }
