@@ -66,6 +66,10 @@ bool AbortSignal::reaches_store() const noexcept {
   return watch_ && watch_->descriptor() >= 0;
 }
 
+bool AbortSignal::store_has_ended(Deadline deadline) {
+  return watch_ && watch_->has_ended(deadline);
+}
+
 AbortSignal::News AbortSignal::await(Deadline deadline) {
   for (;;) {
     const bool last_look = deadline.passed();

@@ -60,6 +60,9 @@ class AbortSignal {
   News await(Deadline deadline);
   /// Whether the store's process was there when check() last looked. It may end before the communicator does.
   bool reaches_store() const noexcept;
+  /// Whether its process has ended, or closed the store: the connection that was made at the beginning says
+  /// so. Waits for that end until the deadline.
+  bool store_has_ended(Deadline deadline);
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 

@@ -204,15 +204,16 @@ void Communicator::State::set_up(const MayCome& may_come) {
                    links_digest(),
                    own_standby(),
                    rendezvous.kept_here};
-    std::uint64_t token = 0;
-    transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
-    own.token = fmt::format("{:016x}", token);
-    const auto claimed = store->claim(fmt::format("{}/rank/{}", rendezvous.prefix, rank), own.encode());
+    std::uint64_t drawn = 0;
+    transport::random_bytes(std::as_writable_bytes(std::span(&drawn, 1)));
+    own.token = fmt::format("{:016x}", drawn);
+    const auto claimed = store->claim(record_key(rank), own.encode());
     if (const RankRecord holder = RankRecord::decode(claimed, rank); holder.token != own.token) {
       fail(Cause::kInvalidUsage,
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
+    token = own.token;
     signal->watch(rendezvous, rank, deadline);
     const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline, may_come);
     std::vector<Mesh::Peer> peers;
@@ -266,6 +267,16 @@ void Communicator::State::set_up(const MayCome& may_come) {
   // The limit counts where all ranks are on one host, and so know the same processors.
   options.tuning.host_bytes =
       options.host_limit.value_or(share_processors ? kHostBytesOnSharedProcessors : Tuning().host_bytes);
+}
+
+std::string Communicator::State::record_key(int rank) const {
+  return fmt::format("{}/{}/{}", rendezvous.prefix, kRankRecords, rank);
+}
+
+bool Communicator::State::has_met_in(Store& store) const {
+  const int rank = options.identity.rank;
+  const auto record = store.try_get(record_key(rank));
+  return record && RankRecord::decode(*record, rank).token == token;
 }
 
 StandbyStore Communicator::State::own_standby() {

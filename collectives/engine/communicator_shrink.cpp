@@ -21,6 +21,8 @@ namespace {
 constexpr Duration kStorePatience = std::chrono::seconds(5);
 /// How long a rank that lives may take to come and open its store, where others meet.
 constexpr Duration kStandbyPatience = std::chrono::seconds(3);
+/// How long the end of the keeper's connections may take after that of its port.
+constexpr Duration kEndPatience = std::chrono::milliseconds(200);
 
 bool is_among(int rank, const std::vector<int>& ranks) {
   return std::ranges::find(ranks, rank) != ranks.end();
@@ -72,6 +74,12 @@ class Communicator::Shrinking {
                                [&](const Member& member) { return member.host == host_of(rank); });
   }
 
+  /// Whether a refused connection to the rank's host tells that the rank's process is gone. Of another host a
+  /// firewall may say that, or a host that has the same address, as those of networks inside hosts have.
+  bool is_near(int rank) const {
+    return host_of(rank) == host_of(whole_.rank()) || is_loopback(state_.rendezvous.known_as);
+  }
+
   bool gives_up_store() const {
     if (!state_.store_keeper || !is_among(*state_.store_keeper, excluded_)) return false;
     for (int rank = 0; rank < whole_.size(); ++rank) {
@@ -82,8 +90,11 @@ class Communicator::Shrinking {
 
   Attempt at_store_of_whole() {
     Attempt attempt = make_at(at_, kStorePatience, [&](Store& store) {
-      return Survivors::Rules{[&](int rank) { return state_.is_present(store, rank); },
-                              [](const std::vector<int>&) { return std::string(); }};
+      const auto is_present = [&](int rank) { return state_.is_present(store, rank); };
+      // Others may have named the one that keeps it in a list, and gone on elsewhere.
+      return Survivors::Rules{is_present, [this, is_present](const std::vector<int>& here) {
+                                return state_.store_keeper ? too_few(here, is_present) : std::string();
+                              }};
     });
     const auto describe = [&](std::string_view what) {
       return fmt::format("shrink: the ranks that are left meet at the store of {}, which {}: {}",
@@ -98,7 +109,9 @@ class Communicator::Shrinking {
     }
     if (attempt.store == Reached::kGone) {
       attempt.why = describe("is gone");
-      if (state_.store_keeper) dead_[static_cast<std::size_t>(*state_.store_keeper)] = true;
+      if (const auto keeper = state_.store_keeper;
+          keeper && (is_near(*keeper) || state_.signal->store_has_ended(Deadline::after(kEndPatience))))
+        dead_[static_cast<std::size_t>(*keeper)] = true;
     }
     return attempt;
   }
@@ -113,43 +126,65 @@ class Communicator::Shrinking {
     at.known_as = known.address;
     at.port = known.port;
     at.kept_here = own;
-    state_.options.log.info("shrink: the store is gone; the ranks that are left meet at rank {}'s, {}:{}",
+    state_.options.log.info("shrink: {} {}; the ranks that are left meet at rank {}'s store, {}:{}",
+                            state_.name_store_keeper(),
+                            gives_up_store() ? "keeps the store, and is excluded" : "is gone with the store",
                             rank, known.address, known.port);
-    Attempt attempt = make_at(at, kStandbyPatience, [&](Store&) {
+    // By a list all come, and the rank is waited for as long as in the making.
+    const Duration patience = excluded_.empty() ? kStandbyPatience : state_.options.deadline;
+    Attempt attempt = make_at(at, patience, [&](Store&) {
       return Survivors::Rules{[&](int other) { return may_live(other); },
-                              [&](const std::vector<int>& here) { return too_few(here); }};
+                              [&](const std::vector<int>& here) {
+                                return too_few(here, [&](int other) { return !is_dead(other); });
+                              }};
     });
     if (attempt.store == Reached::kGone) note_gone(rank);
+    if (attempt.store == Reached::kSilent && !excluded_.empty()) {
+      fail(Cause::kTimeout,
+           "shrink: the ranks that are left meet at rank {} on host {}, which is not in the list "
+           "(excludeRanksList) and has not come within {}: {}",
+           rank, host_of(rank), format_seconds(to_seconds(patience)), attempt.why);
+    }
     return attempt;
   }
 
   /// By what the kernel of its host says.
   bool may_live(int rank) {
-    const auto which = static_cast<std::size_t>(rank);
-    if (dead_[which]) return false;
+    if (is_dead(rank)) return false;
     if (!may_keep(rank)) return true;
-    if (probes_[which].look() != ListenerProbe::Answer::kGone) return true;
+    if (probes_[static_cast<std::size_t>(rank)].look() != ListenerProbe::Answer::kGone) return true;
     note_gone(rank);
     return false;
   }
 
-  /// Nobody listens at the rank's store on standby. Of another host that may be said by a host that has the
-  /// same address, as those of networks inside hosts have.
+  /// Nobody listens at the rank's store on standby.
   void note_gone(int rank) {
-    if (host_of(rank) == host_of(whole_.rank()) || is_loopback(state_.rendezvous.known_as))
-      dead_[static_cast<std::size_t>(rank)] = true;
+    if (is_near(rank)) dead_[static_cast<std::size_t>(rank)] = true;
+  }
+  bool is_dead(int rank) const { return dead_[static_cast<std::size_t>(rank)]; }
+
+  /// Nothing else keeps two halves of a job, which do not see each other or meet in two places, from going on
+  /// both.
+  std::string too_few(const std::vector<int>& here, const std::function<bool(int rank)>& may_live) const {
+    std::vector<int> all;
+    for (int rank = 0; rank < whole_.size(); ++rank) {
+      if (is_among(rank, here) || may_live(rank)) all.push_back(rank);
+    }
+    if (2 * here.size() > all.size()) return {};
+    return fmt::format(
+        "only {} of {} ranks that may live came to meet (came: {}; may live: {}): it takes more than half. "
+        "Those that are gone for certain can be named (excludeRanksList)",
+        here.size(), all.size(), text_of(here), text_of(all));
   }
 
-  /// Without the store of the whole nothing else keeps two halves of a job, which do not see each other, from
-  /// going on both.
-  std::string too_few(const std::vector<int>& here) const {
-    const auto may_live = static_cast<std::size_t>(std::ranges::count(dead_, false));
-    if (2 * here.size() > may_live) return {};
-    return fmt::format(
-        "the store is gone, and of {} ranks that may live only {} came to meet without it: it takes more "
-        "than "
-        "half. Those that are gone for certain can be named (excludeRanksList)",
-        may_live, text_of(here));
+  /// Throws kRemote where it is gone.
+  std::unique_ptr<Store> reach(const Rendezvous& at, Duration patience) const {
+    auto store = at.store->reconnect(within(patience), state_.options.log);
+    if (at.store == at_.store && !state_.has_met_in(*store)) {
+      fail(Cause::kRemote, "another store listens at {}:{} now, in which this job has not met", at.known_as,
+           at.port);
+    }
+    return store;
   }
 
   /// Meets the others there, and makes this rank's part.
@@ -157,7 +192,7 @@ class Communicator::Shrinking {
                   const std::function<Survivors::Rules(Store&)>& rules_in) {
     std::unique_ptr<Store> store;
     try {
-      store = at.store->reconnect(within(patience), state_.options.log);
+      store = reach(at, patience);
     } catch (const Error& error) {
       if (error.cause() != Cause::kRemote && error.cause() != Cause::kTimeout) throw;
       return {nullptr, error.cause() == Cause::kRemote ? Reached::kGone : Reached::kSilent, error.what()};
@@ -178,7 +213,7 @@ class Communicator::Shrinking {
 
   bool has_gone(const Rendezvous& at) const {
     try {
-      at.store->reconnect(within(kStorePatience), Log());
+      reach(at, kStorePatience);
     } catch (const Error& error) {
       return error.cause() == Cause::kRemote;
     }

@@ -1,8 +1,12 @@
 // The ranks that are left go on without the others. Ranks are threads.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -12,6 +16,7 @@
 #include "collectives/testing/held_clock.h"
 #include "collectives/testing/hooked_store.h"
 #include "collectives/testing/test_support.h"
+#include "transport/testing/forwarding_kernel.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -206,6 +211,45 @@ TEST(Shrink, RefusesListsThatDiffer) {
   EXPECT_EQ(refused, 1);
 }
 
+// The first one goes on alone: the other one comes later, and would not be waited for.
+TEST(Shrink, RefusesAListBesideNone) {
+  for (const int with_list : {0, 1}) {  // the first one, or the other
+    std::atomic<bool> went_on{false}, advanced{false};
+    std::atomic<int> refused{0};
+    Arrivals arrivals(1, 1);
+    FakeClock clock;
+    arrivals.hooks.before_try_get = [&, counts = arrivals.hooks.before_try_get](std::string_view key) {
+      counts(key);
+      if (arrivals.looks == 3 && !advanced.exchange(true)) clock.advance(std::chrono::seconds(4));
+    };
+    const auto outcomes = run_ranks(
+        "AB",
+        [&](Communicator& communicator) {
+          const int rank = communicator.rank();
+          const auto excluded = rank == with_list ? std::vector{1 - rank} : std::vector<int>();
+          if (rank == 0) {
+            EXPECT_EQ(communicator.shrink(excluded)->size(), 1);
+            went_on = true;
+            return;
+          }
+          const auto late = Deadline::after(std::chrono::seconds(60));
+          while (!went_on && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          try {
+            communicator.shrink(excluded);
+          } catch (const Error& error) {
+            refused += error.cause() == Cause::kInvalidUsage ? 1 : 0;
+            EXPECT_NE(std::string(error.what()).find("without a list"), std::string::npos) << error.what();
+          }
+        },
+        [&](Options& options) {
+          arrivals.into(options);
+          options.router.clock = &clock;
+        });
+    expect_fine(outcomes);
+    EXPECT_EQ(refused, 1) << with_list;
+  }
+}
+
 TEST(Shrink, ARankThatComesLateIsToldSo) {
   std::atomic<bool> decided{false}, advanced{false};
   std::atomic<int> late{0};
@@ -298,6 +342,129 @@ TEST(Shrink, MeetsAtAnotherRankWhereTheStoreIsGone) {
   }
 }
 
+// A job that was started again has one at the same address, with the same secret.
+TEST(Shrink, DoesNotMeetInALaterStoreAtTheSameAddress) {
+  std::unique_ptr<StoreServer> store;
+  std::atomic<int> went_on{0};
+  std::array<HeldClock, 3> clocks;
+  run_at(
+      store, "AAB",
+      [&](Communicator& communicator) {
+        EXPECT_EQ(sum_of_ones(communicator), 3);
+        if (communicator.rank() == 0) {
+          const int port = store->port();
+          store.reset();
+          store = std::make_unique<StoreServer>("127.0.0.1", port, kTestSecret, Log());
+          throw Error(Cause::kInternal, "gives up");
+        }
+        fail_once(communicator);
+        const auto left =
+            shrink_in_no_time(communicator, clocks[static_cast<std::size_t>(communicator.rank())]);
+        EXPECT_EQ(sum_of_ones(*left), 2);
+        ++went_on;
+      },
+      [&](Options& options) {
+        options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
+      });
+  EXPECT_EQ(went_on, 2);
+  const auto client = Store::connect("127.0.0.1", store->port(), kTestSecret,
+                                     Deadline::after(std::chrono::seconds(60)), Log());
+  for (const int rank : {1, 2}) {
+    const std::string key = fmt::format("{}/shrunk/1/here/{}", Options().store_prefix, rank);
+    EXPECT_FALSE(client->try_get(key)) << key;
+  }
+}
+
+// It was slow, and they have gone on without it.
+TEST(Shrink, RefusesAMinorityAlsoAtTheRankThatKeepsTheStore) {
+  const int port = unused_port();
+  std::atomic<int> went_on{0}, refused{0};
+  std::atomic<bool> over{false};
+  const auto late = Deadline::after(std::chrono::seconds(60));
+  const auto await = [&](const std::function<bool()>& done) {
+    while (!done() && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto outcomes = run_ranks(
+      "AABB",
+      [&](Communicator& communicator) {
+        if (communicator.rank() > 0) {
+          const auto left = communicator.shrink({0});
+          EXPECT_EQ(sum_of_ones(*left), 3);
+          ++went_on;
+          return await([&] { return over.load(); });
+        }
+        await([&] { return went_on == 3; });
+        try {
+          communicator.shrink({});
+        } catch (const Error& error) {
+          refused += error.cause() == Cause::kRemote ? 1 : 0;
+          EXPECT_NE(std::string(error.what()).find("only 1 of 4 ranks that may live came to meet (came: 0;"),
+                    std::string::npos)
+              << error.what();
+        }
+        over = true;
+      },
+      [&](Options& options) {
+        options.identity.port = port;
+        options.store_elsewhere = false;
+      });
+  expect_fine(outcomes);
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(Shrink, LeavesTheRankThatKeepsTheStoreAloneWhereTheOtherOneIsGone) {
+  const int port = unused_port();
+  const auto outcomes = run_ranks(
+      "AA",
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 1) throw Error(Cause::kInternal, "gives up");
+        fail_once(communicator);
+        const auto left = communicator.shrink({});
+        EXPECT_EQ(sum_of_ones(*left), 1);
+      },
+      [&](Options& options) {
+        options.identity.port = port;
+        options.store_elsewhere = false;
+      });
+  EXPECT_FALSE(outcomes[0].threw) << outcomes[0].text;
+}
+
+// Ranks come by a list at moments of their own, further apart than those that have noticed a failure.
+TEST(Shrink, WaitsByAListForTheRankAtWhichTheOthersMeet) {
+  const int port = unused_port();
+  std::atomic<bool> waits{false}, over{false};
+  const auto outcomes = run_ranks(
+      "AAB",
+      [&](Communicator& communicator) {
+        const int rank = communicator.rank();
+        const auto late = Deadline::after(std::chrono::seconds(60));
+        const auto await = [&](const std::atomic<bool>& done) {
+          while (!done && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        };
+        if (rank == 0) return await(over);
+        if (rank == 1) {
+          await(waits);
+          // Longer than anybody is waited for without a list.
+          std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+        }
+        const auto left = communicator.shrink({0});
+        EXPECT_EQ(sum_of_ones(*left), 2);
+        over = true;
+      },
+      [&](Options& options) {
+        options.identity.port = port;
+        options.store_elsewhere = false;
+        options.deadline = std::chrono::seconds(20);
+        if (options.identity.rank != 2) return;
+        options.log = Log(LogLevel::kInfo, [&](LogLevel, std::string_view text) {
+          if (text.find("is excluded; the ranks that are left meet at rank 1's store") != text.npos)
+            waits = true;
+        });
+      });
+  expect_fine(outcomes);
+  EXPECT_TRUE(waits);
+}
+
 // It may live, as one does that hangs: it has no part in what the others do.
 TEST(Shrink, DoesWithoutTheStoreOfARankThatIsExcluded) {
   const int port = unused_port();
@@ -338,13 +505,90 @@ TEST(Shrink, RefusesAMinorityWhereTheStoreIsGone) {
       communicator.shrink({});
     } catch (const Error& error) {
       refused += error.cause() == Cause::kRemote ? 1 : 0;
-      EXPECT_NE(std::string(error.what()).find("of 3 ranks that may live only 2 came"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("only 1 of 3 ranks that may live came to meet (came: 2;"),
+                std::string::npos)
           << error.what();
     }
     over = true;
   });
   expect_fine(outcomes);
   EXPECT_EQ(refused, 1);
+}
+
+/// What is said to be at kAddress is in this host's loopback. Refuses connections to a port of it once that
+/// is shut, as a firewall does; those that are there stay.
+class ShutPort final : public transport::test::ForwardingKernel {
+ public:
+  static constexpr const char* kAddress = "198.51.100.1";
+
+  explicit ShutPort(int port) : port_(port) {}
+  int bind(int socket, const sockaddr* at, socklen_t bytes) noexcept override {
+    const sockaddr_in own = in_loopback(at);
+    return at->sa_family == AF_INET
+               ? ForwardingKernel::bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof(own))
+               : ForwardingKernel::bind(socket, at, bytes);
+  }
+  int connect(int socket, const sockaddr* to, socklen_t bytes) noexcept override {
+    if (to->sa_family != AF_INET) return ForwardingKernel::connect(socket, to, bytes);
+    const sockaddr_in own = in_loopback(to);
+    if (!shut || ntohs(own.sin_port) != port_)
+      return ForwardingKernel::connect(socket, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
+    errno = ECONNREFUSED;
+    return -1;
+  }
+  std::atomic<bool> shut{false};
+
+ private:
+  static sockaddr_in in_loopback(const sockaddr* at) noexcept {
+    sockaddr_in own{};
+    std::memcpy(&own, at, sizeof(own));
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return own;
+  }
+  int port_;
+};
+
+TEST(Shrink, TakesAHostThatRefusesForDeadOnlyOnceItsConnectionsHaveEnded) {
+  for (const bool dies : {false, true}) {
+    const std::string address = ShutPort::kAddress;
+    const int port = unused_port();
+    ShutPort firewall(port);
+    const transport::KernelInPlace in_place(firewall);
+    std::atomic<int> went_on{0}, refused{0};
+    std::atomic<bool> over{false};
+    const auto outcomes = run_ranks(
+        "AA",
+        [&](Communicator& communicator) {
+          EXPECT_EQ(sum_of_ones(communicator), 2);
+          if (communicator.rank() == 0) {
+            if (dies) throw Error(Cause::kInternal, "gives up");
+            const auto late = Deadline::after(std::chrono::seconds(60));
+            while (!over && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            return;
+          }
+          if (dies) fail_once(communicator);
+          firewall.shut = true;
+          communicator.set_deadline(std::chrono::milliseconds(300));
+          try {
+            EXPECT_EQ(communicator.shrink({})->size(), 1);
+            ++went_on;
+          } catch (const Error& error) {
+            refused += error.cause() == Cause::kRemote ? 1 : 0;
+            EXPECT_NE(std::string(error.what()).find("only 1 of 2 ranks that may live"), std::string::npos)
+                << error.what();
+          }
+          over = true;
+        },
+        [&](Options& options) {
+          options.identity.port = port;
+          options.identity.address = address;
+          options.store_elsewhere = false;
+          options.router.host.nics[0].addresses = {address};
+        });
+    EXPECT_FALSE(outcomes[1].threw) << outcomes[1].text;
+    EXPECT_EQ(went_on, dies ? 1 : 0);
+    EXPECT_EQ(refused, dies ? 0 : 1);
+  }
 }
 
 TEST(Shrink, SaysWhoKeepsAStoreThatIsGoneWhereNoneStandsBy) {

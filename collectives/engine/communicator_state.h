@@ -58,6 +58,10 @@ struct Communicator::State {
   transport::Secret agree_on_secret(Store& store, Deadline deadline);
   /// Where `standby` is for the others; makes it where there is none yet. With `router`.
   StandbyStore own_standby();
+  /// The key of what the rank has published.
+  std::string record_key(int rank) const;
+  /// Whether this is the store in which the communicator was made, and no later one at the same address.
+  bool has_met_in(Store& store) const;
   /// For errors: "rank 0 on host a"
   std::string name_store_keeper() const;
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
@@ -265,6 +269,7 @@ struct Communicator::State {
   /// Shared as `router`: for ranks that go on where the store has gone. Null with Options::store.
   std::shared_ptr<OwnStandby> standby;
   std::vector<StandbyStore> standbys;  ///< by rank; empty for one rank
+  std::string token;                   ///< RankRecord::token of this rank's; empty for one rank
   std::optional<int> store_keeper;  ///< whose process keeps the store; nothing where none of the ranks does
   std::vector<Member> members;
   std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank

@@ -41,24 +41,42 @@ bool Mesh::awaits(int peer) const noexcept {
 transport::Connection* Mesh::open(Traffic traffic, int peer) {
   PeerConnection& one = entry(traffic, peer);
   if (one.connection || one.wanted || closed_) return one.connection.get();
-  one.wanted = Deadline::after(deadline_, *router_->options().clock);
+  one.wanted = router_->options().clock->now();
   ++missing_;
   if (rank_ > peer) return nullptr;  // the peer connects
-  transport::ConnectOptions connect;
-  connect.label = make_label(id_, traffic, rank_);
-  connect.deadline = deadline_;
-  connect.peer_name = fmt::format("rank {}", peer);
-  one.connecting = router_->connect(peers_[static_cast<std::size_t>(peer)].endpoint, connect);
+  begin_to_connect(traffic, peer);
   opening_.emplace_back(traffic, peer);
   return nullptr;
+}
+
+void Mesh::begin_to_connect(Traffic traffic, int peer) {
+  PeerConnection& one = entry(traffic, peer);
+  transport::ConnectOptions connect;
+  connect.label = make_label(id_, traffic, rank_);
+  connect.deadline = left_since(*one.wanted);
+  connect.peer_name = fmt::format("rank {}", peer);
+  one.connecting = router_->connect(peers_[static_cast<std::size_t>(peer)].endpoint, connect);
+}
+
+std::unique_ptr<transport::Connection> Mesh::poll_connecting(Traffic traffic, int peer) {
+  PeerConnection& one = entry(traffic, peer);
+  try {
+    return one.connecting->poll();
+  } catch (const Error& error) {
+    // A longer deadline may have been set since it began.
+    if (error.cause() != Cause::kTimeout || left_since(*one.wanted) <= Duration::zero()) throw;
+    begin_to_connect(traffic, peer);
+    return nullptr;
+  }
 }
 
 bool Mesh::progress() {
   if (closed_) return false;
   bool came = false;
   for (std::size_t i = 0; i < opening_.size();) {
-    PeerConnection& one = entry(opening_[i].first, opening_[i].second);
-    if (auto connection = one.connecting->poll()) {
+    const auto [traffic, peer] = opening_[i];
+    if (auto connection = poll_connecting(traffic, peer)) {
+      PeerConnection& one = entry(traffic, peer);
       one.connection = std::move(connection);
       one.connecting.reset();
       opening_.erase(opening_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -96,7 +114,7 @@ void Mesh::check_awaited() const {
   for (const Traffic traffic : kAllTraffic) {
     for (int peer = 0; peer < rank_; ++peer) {
       const PeerConnection& one = entry(traffic, peer);
-      if (one.connection || !one.wanted || !one.wanted->passed()) continue;
+      if (one.connection || !one.wanted || left_since(*one.wanted) > Duration::zero()) continue;
       fail(Cause::kTimeout, "{} has not connected to rank {} within {} (did its process die?)",
            describe(traffic, peer), rank_, format_seconds(to_seconds(deadline_)));
     }

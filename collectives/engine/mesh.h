@@ -34,7 +34,7 @@ class Mesh {
   /// router, and with it the rate limits of its NICs. `deadline` bounds the making of each connection.
   Mesh(std::shared_ptr<transport::Router> router, int rank, std::uint32_t id, Duration deadline);
 
-  /// Of connections that are asked for from here on.
+  /// Counts from when each connection was asked for, also of those that are.
   void set_deadline(Duration deadline) noexcept { deadline_ = deadline; }
 
   /// What others need to reach this rank.
@@ -66,8 +66,13 @@ class Mesh {
   struct PeerConnection {
     std::unique_ptr<transport::Connecting> connecting;
     std::unique_ptr<transport::Connection> connection;
-    std::optional<Deadline> wanted;  // until when, once open() has asked for it
+    std::optional<TimePoint> wanted;  // since when, once open() has asked for it
   };
+  /// What the deadline has left since then.
+  Duration left_since(TimePoint asked) const { return asked + deadline_ - router_->options().clock->now(); }
+  void begin_to_connect(Traffic traffic, int peer);
+  /// Null while it is being made.
+  std::unique_ptr<transport::Connection> poll_connecting(Traffic traffic, int peer);
   PeerConnection& entry(Traffic traffic, int peer) {
     return connections_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
   }

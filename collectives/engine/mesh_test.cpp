@@ -20,6 +20,7 @@ class MeshTest : public testing::Test {
   std::shared_ptr<transport::Router> router_of(int rank) {
     transport::RouterOptions options = test::options_for("AAAA", rank, 0).router;
     options.secret = test::kTestSecret;
+    options.clock = clock_;
     options.log = Log(LogLevel::kWarning, [this](LogLevel, std::string_view text) {
       const std::lock_guard guard(lock_);
       log_ += fmt::format("{}\n", text);
@@ -61,6 +62,7 @@ class MeshTest : public testing::Test {
     return log_;
   }
 
+  const Clock* clock_ = &Clock::steady();
   std::mutex lock_;
   std::string log_;
   std::vector<std::unique_ptr<Mesh>> meshes_;
@@ -166,6 +168,35 @@ TEST_F(MeshTest, KeepsTheFirstOfTwoConnectionsFromOneRank) {
   });
   EXPECT_EQ(mesh(1).find(Traffic::kCollective, 0), first);
   EXPECT_EQ(first->error(), nullptr);
+}
+
+TEST_F(MeshTest, ALongerDeadlineCountsForConnectionsThatAreAskedForAlready) {
+  FakeClock clock;
+  clock_ = &clock;
+  start(2);
+  mesh(1).open(Traffic::kCollective, 0);
+  clock.advance(seconds(50));
+  mesh(1).set_deadline(seconds(100));
+  clock.advance(seconds(40));
+  EXPECT_NO_THROW(mesh(1).check_awaited());
+  clock.advance(seconds(20));
+  EXPECT_THROW(mesh(1).check_awaited(), Error);
+  // The rank that connects, too: the other one does not accept so far.
+  mesh(0).open(Traffic::kCollective, 1);
+  mesh(0).set_deadline(seconds(100));
+  clock.advance(seconds(90));
+  EXPECT_FALSE(mesh(0).progress());
+  EXPECT_FALSE(mesh(0).progress());
+  turn_until([&] { return !mesh(0).opening() && !mesh(1).opening(); });
+}
+
+TEST_F(MeshTest, AConnectionFailsOnceTheDeadlineHasPassed) {
+  FakeClock clock;
+  clock_ = &clock;
+  start(2);
+  mesh(0).open(Traffic::kCollective, 1);
+  clock.advance(seconds(61));
+  EXPECT_THROW(mesh(0).progress(), Error);
 }
 
 TEST_F(MeshTest, DescribesAPeerByWhatItKnows) {

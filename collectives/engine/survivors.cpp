@@ -21,9 +21,11 @@ constexpr Duration kArrivalPatience = std::chrono::seconds(3);
 constexpr Duration kLookInterval = std::chrono::milliseconds(20);
 /// How often a rank that waits for another one's decision looks whether that one lives.
 constexpr Duration kDeciderLook = std::chrono::milliseconds(100);
-/// A decision that begins with this is a text that says why nobody goes on, and else a list of ranks.
+/// What a decision begins with: before a text that says why nobody goes on, before the ranks that have come,
+/// and before those that a list leaves.
 constexpr char kRefused = '!';
 constexpr char kDecided = '=';
+constexpr char kListed = '#';
 
 std::string encode_ranks(const std::vector<int>& ranks) {
   std::string bytes(ranks.size() * sizeof(std::int32_t), 0);
@@ -64,9 +66,13 @@ std::vector<int> Survivors::without(const std::vector<int>& excluded) {
   for (int rank = 0; rank < size_; ++rank) {
     if (std::ranges::find(excluded, rank) == excluded.end()) ranks.push_back(rank);
   }
-  const std::string own = encode_ranks(ranks);
-  const auto first =
-      decode_ranks(text_in(store_.claim(decision_key(), std::as_bytes(std::span(own)))), size_);
+  const std::string own = kListed + encode_ranks(ranks);
+  const std::string decided = text_in(store_.claim(decision_key(), std::as_bytes(std::span(own))));
+  if (!decided.starts_with(kListed)) {
+    fail(Cause::kInvalidUsage, "shrink: rank {} excludes ranks {}, and others came without a list", rank_,
+         text_of(excluded));
+  }
+  const auto first = decode_ranks(std::string_view(decided).substr(1), size_);
   if (first != ranks) {
     fail(Cause::kInvalidUsage, "shrink: rank {} goes on with ranks {}, and another one with {}", rank_,
          text_of(ranks), text_of(first));
@@ -84,6 +90,10 @@ std::vector<int> Survivors::of_arrival(const Rules& rules) {
         text_in(store_.claim(fmt::format("{}/decider/{}", prefix_, term), std::as_bytes(std::span(own)))),
         size_);
     decided = decider == std::vector{rank_} ? decide(rules) : decision_of(decider, rules);
+  }
+  if (decided->starts_with(kListed)) {
+    fail(Cause::kInvalidUsage, "shrink: rank {} came without a list, and others go on with ranks {}", rank_,
+         text_of(decode_ranks(std::string_view(*decided).substr(1), size_)));
   }
   if (!decided->starts_with(kDecided))
     fail(Cause::kRemote, "shrink: {}",
@@ -118,6 +128,8 @@ std::vector<bool> Survivors::await_others(const Rules& rules) {
       if (is_here) patience = Deadline::after(kArrivalPatience, clock_);
       missing |= may_come && !is_here;
     }
+    // Others have come by a list, or one that has died has decided before.
+    if (store_.try_get(decision_key())) return here;
     if (!missing || patience.passed() || deadline_.passed()) return here;
     std::this_thread::sleep_for(kLookInterval);
   }

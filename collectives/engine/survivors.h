@@ -34,10 +34,10 @@ class Survivors {
         clock_(clock),
         deadline_(Deadline::after(patience, clock)) {}
 
-  /// All but those. Throws kInvalidUsage where another rank excludes others.
+  /// All but those. Throws kInvalidUsage where another rank excludes others, or came by of_arrival().
   std::vector<int> without(const std::vector<int>& excluded);
   /// Those that come. The first one that lives says who has, once no more may. Throws kRemote where this rank
-  /// came later, or where it is refused.
+  /// came later, or where it is refused, and kInvalidUsage where others came by without().
   std::vector<int> of_arrival(const Rules& rules);
   /// Waits until all of those have come so far as to call this: if the store dies while they make their
   /// parts, either all have one, or (but for the moment in which the last word is on its way) none. Throws

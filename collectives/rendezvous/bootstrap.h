@@ -99,6 +99,9 @@ class StoreWatch {
   /// that, so the server's process died. All but kNone are final.
   virtual News check() = 0;
   virtual const std::vector<std::byte>& value() const noexcept = 0;
+  /// Whether the server's end of the connection has closed, also where the key had come before. Blocks until
+  /// it has, or the deadline has passed.
+  virtual bool has_ended(Deadline deadline) = 0;
   /// The descriptor to poll for POLLIN; -1 when there is nothing to wait for (any more).
   virtual int descriptor() const noexcept = 0;
 };

@@ -218,14 +218,32 @@ void Watch::hold(std::string_view presence, Deadline deadline) {
 Watch::News Watch::check() {
   if (news_ != News::kNone) return news_;
   try {
-    if (const auto frame = channel_->receive(Deadline::after(Duration::zero()))) {
-      value_.assign(frame->value.begin(), frame->value.end());
-      news_ = News::kValue;
-    }
+    await_value(Deadline::after(Duration::zero()));
   } catch (const Error&) {
-    news_ = channel_->server_closed() ? News::kStoreLeft : News::kStoreLost;
+    news_ = why_it_ended();
   }
   return news_;
+}
+
+bool Watch::await_value(Deadline deadline) {
+  const auto frame = channel_->receive(deadline);
+  if (!frame) return false;
+  value_.assign(frame->value.begin(), frame->value.end());
+  news_ = News::kValue;
+  return true;
+}
+
+bool Watch::has_ended(Deadline deadline) {
+  if (news_ == News::kStoreLeft || news_ == News::kStoreLost) return true;
+  try {
+    // One value was asked for; nothing but the end comes behind it.
+    while (await_value(deadline)) {
+    }
+    return false;
+  } catch (const Error&) {
+    if (news_ == News::kNone) news_ = why_it_ended();
+    return true;
+  }
 }
 
 }  // namespace store

@@ -53,11 +53,17 @@ class Watch final : public StoreWatch {
         std::string_view presence, Deadline deadline,
         Store::IfNobodyListens otherwise = Store::IfNobodyListens::kRetry);
   News check() override;
+  bool has_ended(Deadline deadline) override;
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   int descriptor() const noexcept override { return news_ == News::kNone ? channel_->descriptor() : -1; }
 
  private:
   void hold(std::string_view presence, Deadline deadline);
+  /// Whether the value came by the deadline. Throws where the connection has ended.
+  bool await_value(Deadline deadline);
+  News why_it_ended() const noexcept {
+    return channel_->server_closed() ? News::kStoreLeft : News::kStoreLost;
+  }
 
   std::unique_ptr<Channel> channel_;
   News news_ = News::kNone;

@@ -328,6 +328,25 @@ TEST(StoreWatch, TellsOfTheKeyAndOfAServerThatCloses) {
   EXPECT_EQ(other.check(), store::Watch::News::kStoreLeft);
 }
 
+TEST(StoreWatch, TellsOfTheServersEndAlsoBehindTheKey) {
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
+  store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", "", Deadline::after(kPatience));
+  store::Watch other("127.0.0.1", server->port(), kSecret, "never", "", Deadline::after(kPatience));
+  const auto at_once = [] { return Deadline::after(Duration::zero()); };
+  EXPECT_FALSE(watch.has_ended(at_once()));
+  connect(server->port())->set("abort", bytes("why"));
+  const auto deadline = Deadline::after(kPatience);
+  while (watch.check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_FALSE(watch.has_ended(at_once()));
+  EXPECT_FALSE(other.has_ended(at_once()));
+  server.reset();
+  EXPECT_TRUE(watch.has_ended(Deadline::after(kPatience)));
+  EXPECT_EQ(watch.check(), store::Watch::News::kValue) << "what came stays";
+  EXPECT_EQ(watch.value(), bytes("why"));
+  EXPECT_TRUE(other.has_ended(Deadline::after(kPatience)));
+  EXPECT_EQ(other.check(), store::Watch::News::kStoreLeft);
+}
+
 TEST(StoreWatch, IsPresentInTheStoreUntilItsConnectionEnds) {
   StoreServer server("127.0.0.1", 0, kSecret, Log());
   const auto client = connect(server.port());

@@ -96,6 +96,7 @@ class HookedStore final : public StoreAccess {
       return watch_->check();
     }
     const std::vector<std::byte>& value() const noexcept override { return watch_->value(); }
+    bool has_ended(Deadline deadline) override { return watch_->has_ended(deadline); }
     int descriptor() const noexcept override { return watch_->descriptor(); }
 
    private:

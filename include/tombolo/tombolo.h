@@ -190,9 +190,11 @@ TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int 
  * lives, as far as the store can tell, at most three seconds after the last one has come, and go on without
  * the others (tomboloRemoteError for a rank that comes later). Works of comm are not taken over. The ranks
  * meet in the store, which rank 0 keeps, or the process that called tomboloGetUniqueId. Where that process
- * has died, or the list names the rank that keeps it, they meet at the first rank that is left; without a
- * list more than half of those ranks that may live must come then (else tomboloRemoteError). Where it does
- * not answer, as after its host has vanished, the call is tomboloTimeout, and a list is needed. */
+ * has died, or the list names the rank that keeps it, they meet at the first rank that is left. Without a
+ * list more than half of those ranks that may live must come, unless the process that made the id lives and
+ * is none of them; else the call is tomboloRemoteError. Where the store does not answer, as after its host
+ * has vanished, the call is tomboloTimeout, and a list is needed. A list on some ranks and none on others is
+ * tomboloInvalidUsage. */
 TOMBOLO_API tomboloResult_t tomboloCommShrink(tomboloComm_t comm, const int* excludeRanksList,
                                               int excludeRanksCount, tomboloComm_t* newcomm, int shrinkFlags);
 /** Opens a store in this process for ranks that are to join `comm`, and describes it, as tomboloGetUniqueId

@@ -306,6 +306,15 @@ int entries_of(const char* folder) {
   return entries;
 }
 
+/// Of the transport and the host's collectives: files without a name in any folder.
+int mappings_of_shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  int found = 0;
+  for (std::string line; std::getline(maps, line);)
+    found += line.find("/memfd:tombolo (deleted)") != line.npos ? 1 : 0;
+  return found;
+}
+
 std::string invitation(const std::string& folder, int generation) {
   return folder + "/generation" + std::to_string(generation);
 }
@@ -398,7 +407,7 @@ int main(int argc, char** argv) {
     if (!go_on(on, folder, generation)) return fail("no way on");
   }
   on.destroy();
-  std::printf("ended with %d descriptors and %d threads\n", entries_of("/proc/self/fd"),
-              entries_of("/proc/self/task"));
+  std::printf("ended with %d descriptors, %d threads, %d mappings of shared memory\n",
+              entries_of("/proc/self/fd"), entries_of("/proc/self/task"), mappings_of_shared_memory());
   return 0;
 }

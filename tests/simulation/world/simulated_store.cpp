@@ -94,6 +94,10 @@ class SimulatedStore::Watch final : public StoreWatch {
     return News::kNone;
   }
   const std::vector<std::byte>& value() const noexcept override { return value_; }
+  // The end of a simulated store is seen at once.
+  bool has_ended(Deadline) override {
+    return store_.state(host_) == State::kLost || store_.state(host_) == State::kLeft;
+  }
   // A sleeping wait looks once a second at least.
   int descriptor() const noexcept override { return -1; }
 
