@@ -283,10 +283,15 @@ Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& ca
 
 void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKey& key) {
   const auto schedule = schedule_for(key, choose(key));
-  // At most a copy, and dividing by one changes nothing.
+  // All that a rank alone does is to copy from one of the caller's buffers to the other: dividing by one
+  // changes nothing.
   for (const Step& step : schedule->steps) {
-    if (step.kind != StepKind::kCopy) continue;
+    if (step.kind == StepKind::kDivide) continue;
     const bool reads_output = step.left.buffer == Buffer::kOutput;  // in place
+    if (step.kind != StepKind::kCopy || step.target.buffer != Buffer::kOutput ||
+        (!reads_output && step.left.buffer != Buffer::kInput))
+      fail(Cause::kInternal, "{} by {} of one rank has another step than a copy of its input",
+           collective_name(call.collective), schedule->algorithm);
     const std::byte* from = bytes_of(reads_output ? call.receive : call.send) + step.left.offset;
     std::byte* to = static_cast<std::byte*>(call.receive) + step.target.offset;
     if (step.premultiplied == Premultiplied::kNone) {

@@ -269,6 +269,31 @@ TEST(Algorithms, GatherAndScatterServeAnyRoot) {
   }
 }
 
+// A communicator of one rank carries a schedule out by itself, without memory for scratch.
+TEST(Algorithms, OneRankCopiesFromItsInputAtMost) {
+  const RankMap alone = RankMap::make(0, locations_of("A"));
+  std::mt19937 random(test_seed());
+  for (const Algorithm* one : algorithms()) {
+    for (const std::size_t count : kCounts) {
+      Problem problem{count, kElement, random() % 2 == 0 && is_reduction(one->collective)};
+      problem.premultiplied = random() % 2 == 0 && is_reduction(one->collective);
+      Tuning tuning;
+      tuning.segment_bytes = 4 + random() % 200;
+      const bool in_place = one->collective != Collective::kAllToAll && random() % 2 == 0;
+      if (!one->is_possible(alone, problem)) continue;
+      const Schedule schedule = one->build(alone, problem, tuning, in_place);
+      for (const Step& step : schedule.steps) {
+        if (step.kind == StepKind::kDivide) continue;
+        EXPECT_EQ(step.kind, StepKind::kCopy);
+        EXPECT_EQ(step.target.buffer, Buffer::kOutput);
+        EXPECT_EQ(step.left.buffer, in_place ? Buffer::kOutput : Buffer::kInput);
+      }
+      ASSERT_FALSE(testing::Test::HasFailure())
+          << collective_name(one->collective) << " by " << one->name << ", count " << count;
+    }
+  }
+}
+
 /// Which ranks each rank has heard of when its barrier is over: messages are followed from fence to fence.
 std::vector<std::vector<bool>> heard_in(const std::vector<Schedule>& schedules) {
   const std::size_t n = schedules.size();

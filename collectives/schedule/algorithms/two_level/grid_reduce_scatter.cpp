@@ -56,7 +56,7 @@ class GridScatter {
         most_(std::max<std::size_t>(tuning.segment_bytes / problem.element_bytes, 1) * problem.element_bytes),
         // What goes to other clusters leaves the column's sums, which may not wait for a long link.
         crossing_(crossing_sums(tuning)),
-        sums_(builder_, longest_sum(),
+        sums_(builder_, is_alone() ? 0 : longest_sum(),
               grid_.rows() == 1 ? std::max(crossing_, kSumsUnderWay) : kSumsUnderWay),
         leaving_(builder_, grid_.rows() == 1 ? 0 : longest_kept(), crossing_),
         arrivals_(builder_, is_alone() ? 0 : std::min(most_, longest_sum()), kArrivals) {}
@@ -195,7 +195,6 @@ class GridScatter {
     if (n == 1 && grid_.has_several()) keep_terms(sums, 0, bytes_of(sums.terms));
     sums.in_piece = grid_.has_several();
     sum_up_in_column(unit, sums);
-    if (!sums.in_piece) keep_terms(sums, 0, bytes_of(sums.terms));
     hand_out(unit, sums);
   }
 
@@ -225,7 +224,8 @@ class GridScatter {
     }
   }
 
-  /// The sums of the own cluster are complete, of what this rank keeps.
+  /// The sums of the own cluster are complete, of what this rank keeps. In a cluster of one rank these are
+  /// its terms.
   void hand_out(const Unit& unit, const Sums& sums) {
     Piece next = sums.piece;
     if (unit.of != cluster() && grid_.rows() > 1) {
@@ -235,10 +235,11 @@ class GridScatter {
       builder_.copy(next, sums.piece, kept);
     }
     for (const GridParts::Item& one : parts_.kept(cluster(), unit.of, unit.turn, row_, place_)) {
+      const Piece from = sums.in_piece ? next : input(one);
       if (one.rank == ranks_.rank)
-        builder_.copy(output(one.elements.begin), next, bytes(one.elements));
+        builder_.copy(output(one.elements.begin), from, bytes(one.elements));
       else
-        builder_.send(one.rank, next, bytes(one.elements));
+        builder_.send(one.rank, from, bytes(one.elements));
       next = next + bytes(one.elements);
     }
   }
