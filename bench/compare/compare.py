@@ -50,7 +50,8 @@ def parse():
     parser.add_argument("--scenes", nargs="+", choices=["host", "clusters"], default=["host"])
     parser.add_argument("--libraries", nargs="+", metavar="NAME", choices=["tombolo", "openmpi", "mpich", "gloo"],
                         help="of tombolo, openmpi, mpich, gloo (default: all that are here)")
-    parser.add_argument("--collectives", nargs="+", choices=libraries.COLLECTIVES, default=libraries.COLLECTIVES)
+    parser.add_argument("--collectives", nargs="+", choices=libraries.COLLECTIVES + libraries.UNEVEN, default=libraries.COLLECTIVES,
+                        help="default: all with parts of equal size; those whose names end with v are measured only where they are named")
     parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], metavar="N,...", help="on one host (default: 2,4,8)")
     parser.add_argument("--sizes", type=numbers, default=SIZES, metavar="BYTES,...", help="of a rank's larger buffer (default: 4 to 64 MiB)")
     parser.add_argument("--rounds", type=int, default=3)

@@ -52,7 +52,7 @@ class Figures(unittest.TestCase):
     def test_a_cell_is_the_median_of_the_rounds_and_leaves_out_wrong_results(self):
         found = figures.cells([run("tombolo", "allreduce", {4: 1.0}), run("tombolo", "allreduce", {4: 9.0}, 2),
                                run("tombolo", "allreduce", {4: 2.0}, 3), run("peer", "allreduce", {4: 0.1}, wrong={4}),
-                               run("other", "allreduce", {4: 5.0})], "host")
+                               run("other", "allreduce", {4: 5.0}), run("tombolo", "allgather", {4: 1.0})], "host", ["allreduce"])
         self.assertEqual(found, {("allreduce", 2, 4): {"tombolo": 2.0, "other": 5.0}})
 
     def test_the_ratio_is_of_the_best_peer(self):
@@ -91,6 +91,18 @@ class Page(unittest.TestCase):
         text = collectives_page.page(found, False)
         self.assertIn("Tombolo, Broadcast, 2 ranks, 4 B, round 1: **wrong result**", text)
         self.assertIn("Peer, All-to-all, 8 ranks, round 2 failed: no luck", text)
+
+    def test_uneven_parts_have_a_section_of_their_own_and_count_in_no_other_figure(self):
+        found = results(run("tombolo", "gather", {4: 1.0}), run("peer", "gather", {4: 3.0}),
+                        run("tombolo", "gatherv", {4: 5.0}), run("peer", "gatherv", {4: 4.0}))
+        text = collectives_page.page(found, False)
+        self.assertIn("1 of 1 (100 %) | met", text)
+        even, uneven = text.split("## Parts of unequal size, one host")
+        self.assertNotIn("uneven", even)
+        self.assertIn("### Gather of uneven parts, 2 ranks", uneven)
+        self.assertIn("| 4 B | 5 | 4 | Peer | **0.80** |", uneven)
+        self.assertEqual(collectives_page.wanted(found), "one host: faster than the best other library in 1 of 1 (100 %); "
+                         "geometric mean of the ratios 3.00")
 
     def test_the_picture_has_a_panel_for_each_collective_and_a_line_for_each_number_of_ranks(self):
         runs = [run(library, collective, {4: time, 4096: 3.0}, ranks=ranks) for library, time in (("tombolo", 1.0), ("peer", 400.0))
@@ -139,6 +151,10 @@ class Alone(Runs):
         self.assertFalse((self.folder / "out" / "collectives.svg").exists())
         self.assertIn("no other library was measured", self.said)
 
+    def test_uneven_parts_arrive_right_also_where_some_are_empty(self):
+        found = self.compare("--libraries", "tombolo", "--collectives", *libraries.UNEVEN, "--sizes", "4,100000", "--ranks", "2,3")
+        self.check(found, libraries.UNEVEN, (2, 3))
+
     def test_wrong_results_and_failures_end_with_1(self):
         for name, text in (("bin/tombolo", PROGRAM), ("compiler", COMPILER)):
             path = self.folder / "build" / name
@@ -161,8 +177,9 @@ class Alone(Runs):
 class Peers(Runs):
     def test_every_library_gives_right_results(self):
         here, _ = libraries.find(BUILD)
-        found = self.compare("--sizes", "4,100000", "--ranks", "2,4")
-        self.check(found, libraries.COLLECTIVES, (2, 4))
+        every = libraries.COLLECTIVES + libraries.UNEVEN
+        found = self.compare("--sizes", "4,100000", "--ranks", "2,4", "--collectives", *every)
+        self.check(found, every, (2, 4))
         self.assertEqual({one["library"] for one in found["runs"]}, {one.key for one in here})
         self.assertTrue((self.folder / "out" / "collectives.svg").exists())
 

@@ -10,6 +10,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COLLECTIVES = ["allreduce", "allgather", "reducescatter", "broadcast", "alltoall", "reduce", "gather", "scatter", "barrier"]
+UNEVEN = ["allgatherv", "reducescatterv", "gatherv", "scatterv", "alltoallv"]  # with parts of unequal size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Library:
     launcher: list  # before "-n RANKS DRIVER"
     settings: str  # in words, for the page
     environment: dict = dataclasses.field(default_factory=dict)
-    collectives: tuple = tuple(COLLECTIVES)
+    collectives: tuple = tuple(COLLECTIVES + UNEVEN)
     sleeps: bool = False  # whether ranks sleep while they wait for each other before a call, as the library's own waits do
     binds: bool = True  # whether its ranks are told to bind themselves where there are processors enough
     on_hosts: list = dataclasses.field(default_factory=list)  # of a launcher of its own: its options for emulated hosts
@@ -94,8 +95,9 @@ def _gloo(compiler):
     ring = Library("gloo", "Gloo", "gloo_driver", [compiler, "-lgloo"], [],
                    "TCP, the only transport that this version has on one host; all-reduce by a ring; started by `tombolo run`, meets by files; not "
                    "bound, because each rank has a second thread; its ranks sleep before each call, as its waits do; its reduce-scatter works "
-                   "in place",
-                   {"COMPARE_ALLREDUCE": "ring"}, sleeps=True, binds=False, version=_gloo_version())
+                   "in place; it has no gather and no scatter of uneven parts",
+                   {"COMPARE_ALLREDUCE": "ring"}, collectives=tuple(one for one in COLLECTIVES + UNEVEN if one not in ("gatherv", "scatterv")),
+                   sleeps=True, binds=False, version=_gloo_version())
     return [ring, *(dataclasses.replace(ring, key=f"gloo-{name}", name=f"Gloo, {name}", environment={"COMPARE_ALLREDUCE": name},
                                         collectives=("allreduce",), settings="as above with that all-reduce")
                     for name in ("bcube", "halving-doubling"))]
