@@ -53,9 +53,10 @@ class _Panel:
                    f"<title>{quantities.size(size)}: {number:.2f}</title></circle>")
 
 
-def picture(results):
-    """SVG, or None where no other library was measured on one host."""
-    ratios = {cell: figures.ratio(times) for cell, times in figures.cells(results["runs"], "host", EVEN).items() if cell[0] != "barrier"}
+def picture(results, scene):
+    """SVG, or None where no other library was measured in that scene."""
+    cells = figures.cells(results["runs"], scene, EVEN)
+    ratios = {cell: figures.ratio(times) for cell, times in cells.items() if cell[0] != "barrier"}
     ratios = {cell: number for cell, number in ratios.items() if number is not None}
     if not ratios:
         return None
@@ -81,7 +82,7 @@ def picture(results):
         parts += [f'<text class="n k{colour}" x="{panel.right + 7:.1f}" y="{at + 4:.1f}">{number} ranks</text>'
                   for (number, colour, _), at in zip(named, heights)]
     left, top = len(collectives) % COLUMNS * WIDTH / COLUMNS + LEFT, len(collectives) // COLUMNS * PANEL_HEIGHT + TOP
-    found = figures.summary(figures.cells(results["runs"], "host", EVEN).values())
+    found = figures.summary(cells.values())
     told = ["How many times faster than the best", "of the other libraries, by size.", "Below the dashed line Tombolo is slower.", "",
             f"Faster in {found['won']} of {found['cells']} cells,", f"geometric mean {found['mean']:.2f} times."]
     for line, text in enumerate(told):
