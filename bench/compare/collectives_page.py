@@ -1,10 +1,15 @@
 """The page of Markdown: what was measured, how, and every cell."""
 import figures
 import quantities
+from scenes import SCENES
 
 WON, MEAN = 0.9, 1.5
-TITLES = {"allreduce": "All-reduce", "allgather": "All-gather", "reducescatter": "Reduce-scatter", "broadcast": "Broadcast",
+EVEN = {"allreduce": "All-reduce", "allgather": "All-gather", "reducescatter": "Reduce-scatter", "broadcast": "Broadcast",
           "alltoall": "All-to-all", "reduce": "Reduce", "gather": "Gather", "scatter": "Scatter", "barrier": "Barrier"}
+UNEVEN = {"allgatherv": "All-gather", "reducescatterv": "Reduce-scatter", "gatherv": "Gather", "scatterv": "Scatter", "alltoallv": "All-to-all"}
+UNEVEN = {key: f"{name} of uneven parts" for key, name in UNEVEN.items()}
+TITLES = EVEN | UNEVEN
+ORDERS = {"block": "The ranks of a host follow each other.", "interleaved": "Rank by rank the hosts take turns, and the clusters with them."}
 
 
 def _table(head, rows):
@@ -26,10 +31,10 @@ def _mean(found):
 def wanted(results):
     """Lines that say how many cells were won, and how far, in each scene."""
     lines = []
-    for scene, name in (("host", "one host"), ("clusters", "two clusters")):
-        found = figures.summary(figures.cells(results["runs"], scene).values())
+    for scene in SCENES.values():
+        found = figures.summary(figures.cells(results["runs"], scene.key, EVEN).values())
         if found["cells"]:
-            lines.append(f"{name}: faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}")
+            lines.append(f"{scene.name}: faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}")
     return "\n".join(lines) or "no other library was measured"
 
 
@@ -56,8 +61,7 @@ def _summaries(cells):
     return _table(["won, mean ratio", *(f"{number} ranks" for number in ranks)], rows) if rows else []
 
 
-def _cells(results, scene):
-    cells = figures.cells(results["runs"], scene)
+def _cells(results, cells):
     keys = [key for key in results["libraries"] if any(key in times for times in cells.values())]
     lines = []
     for collective in TITLES:
@@ -110,28 +114,59 @@ def _failures(results):
     return ["", "## What failed", "", *lines, ""] if lines else []
 
 
-def page(results, with_picture):
-    lines = _conditions(results)
-    host = figures.cells(results["runs"], "host")
-    if host:
-        lines += ["## One host", ""]
-        crowded = sorted({cell[1] for cell in host if cell[1] > results["machine"]["cores"]})
-        if crowded:
-            lines += [f"The figures of {' and '.join(map(str, crowded))} ranks are of more ranks than this machine has processors "
-                      f"({results['machine']['cores']}).", ""]
-        lines += _wanted_table(figures.summary(host.values())) + _summaries(host)
-        if with_picture:
-            lines += ["![Ratio of the best other library's time to Tombolo's, by collective and size](collectives.svg)", ""]
-        lines += _cells(results, "host")
-    clusters = figures.cells(results["runs"], "clusters")
-    if clusters:
-        lines += ["", "## Two clusters and a slow link", "",
-                  f"Four ranks, each on a host of its own that is a network namespace: `--emulate {results['emulation']}`, two hosts in "
-                  "each cluster. The hosts share this machine's processors. Open MPI and MPICH start their daemons through "
-                  "`bench/compare/mpi_hosts.py` in place of ssh.", ""]
-        found = figures.summary(clusters.values())
-        if found["cells"]:
-            lines += [f"Faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}.", ""]
-        lines += _summaries(clusters) + _cells(results, "clusters")
-    lines += _failures(results)
+def _host(results, picture):
+    cells = figures.cells(results["runs"], "host", EVEN)
+    if not cells:
+        return []
+    lines = ["## One host", ""]
+    crowded = sorted({cell[1] for cell in cells if cell[1] > results["machine"]["cores"]})
+    if crowded:
+        lines += [f"The figures of {' and '.join(map(str, crowded))} ranks are of more ranks than this machine has processors "
+                  f"({results['machine']['cores']}).", ""]
+    return lines + _wanted_table(figures.summary(cells.values())) + _summaries(cells) + _shown(picture) + _cells(results, cells)
+
+
+def _clusters(results, scene, picture):
+    cells = figures.cells(results["runs"], scene.key, EVEN)
+    if not cells:
+        return []
+    ranks = sorted({cell[1] for cell in cells})
+    emulated = ", ".join(f"`--emulate {scene.emulated(number)}` for {number} ranks" for number in ranks)
+    lines = ["", f"## {scene.name[0].upper()}{scene.name[1:]}", "",
+             f"Emulated hosts, each a network namespace with {scene.per_host} ranks, half of the hosts in each of two clusters, between which "
+             f"there is one link of 1 Gbit/s: {emulated}. {ORDERS[scene.order]} All hosts share this machine's processors. Open MPI and MPICH start "
+             "their daemons through `bench/compare/mpi_hosts.py` in place of ssh. The link is a token bucket, which fills while ranks meet before a call: more where they sleep there, as "
+             "Gloo's do, whose calls of 16 KiB to 1 MiB are up to a tenth shorter for it.", ""]
+    return lines + _won(cells) + _summaries(cells) + _shown(picture) + _cells(results, cells)
+
+
+def _shown(picture):
+    return [f"![Ratio of the best other library's time to Tombolo's, by collective and size]({picture})", ""] if picture else []
+
+
+def _won(cells):
+    found = figures.summary(cells.values())
+    return [f"Faster than the best other library in {_share(found)}; geometric mean of the ratios {_mean(found)}.", ""] if found["cells"] else []
+
+
+def _uneven(results):
+    lines = []
+    for scene in SCENES.values():
+        cells = figures.cells(results["runs"], scene.key, UNEVEN)
+        if cells:
+            lines += ["", f"## Parts of unequal size, {scene.name}", "",
+                      "Of n ranks, rank r's part has 2 (r + 1) / (n + 1) times the elements of the mean; in an all-to-all the part that rank r has "
+                      "for rank s is as large as that of rank (r + s) mod n, so that every rank gives and gets as much. The size is that of all "
+                      "parts together. These cells count in no figure above.", ""]
+            lines += _won(cells) + _summaries(cells) + _cells(results, cells)
+    return lines
+
+
+def page(results, pictures):
+    """`pictures`: {scene's key: file name} of those that were drawn."""
+    lines = [*_conditions(results), *_host(results, pictures.get("host"))]
+    for scene in SCENES.values():
+        if scene.per_host:
+            lines += _clusters(results, scene, pictures.get(scene.key))
+    lines += [*_uneven(results), *_failures(results)]
     return "\n".join(lines).replace("\n\n\n", "\n\n").rstrip() + "\n"

@@ -5,7 +5,7 @@ import math
 import figures
 import quantities
 from chart import apart
-from collectives_page import TITLES
+from collectives_page import EVEN
 
 WIDTH, PANEL_HEIGHT, COLUMNS = 960, 236, 3
 LEFT, RIGHT, TOP, BOTTOM = 42, 62, 34, 34
@@ -53,13 +53,14 @@ class _Panel:
                    f"<title>{quantities.size(size)}: {number:.2f}</title></circle>")
 
 
-def picture(results):
-    """SVG, or None where no other library was measured on one host."""
-    ratios = {cell: figures.ratio(times) for cell, times in figures.cells(results["runs"], "host").items() if cell[0] != "barrier"}
+def picture(results, scene):
+    """SVG, or None where no other library was measured in that scene."""
+    cells = figures.cells(results["runs"], scene, EVEN)
+    ratios = {cell: figures.ratio(times) for cell, times in cells.items() if cell[0] != "barrier"}
     ratios = {cell: number for cell, number in ratios.items() if number is not None}
     if not ratios:
         return None
-    collectives = [one for one in TITLES if any(cell[0] == one for cell in ratios)]
+    collectives = [one for one in EVEN if any(cell[0] == one for cell in ratios)]
     ranks, sizes = sorted({cell[1] for cell in ratios}), sorted({cell[2] for cell in ratios})
     least = max([mark for mark in MARKS if mark <= min(ratios.values())], default=MARKS[0])
     most = min([mark for mark in MARKS if mark >= max(*ratios.values(), 2)], default=MARKS[-1])
@@ -70,7 +71,7 @@ def picture(results):
              f'<rect class="bg" width="{WIDTH}" height="{height}"/>']
     for index, collective in enumerate(collectives):
         panel = _Panel(index % COLUMNS * WIDTH / COLUMNS, index // COLUMNS * PANEL_HEIGHT, sizes, least, most)
-        parts += panel.frame(TITLES[collective])
+        parts += panel.frame(EVEN[collective])
         named = []
         for colour, number in enumerate(ranks):
             points = [(cell[2], min(max(one, least), most)) for cell, one in ratios.items() if cell[:2] == (collective, number)]
@@ -81,7 +82,7 @@ def picture(results):
         parts += [f'<text class="n k{colour}" x="{panel.right + 7:.1f}" y="{at + 4:.1f}">{number} ranks</text>'
                   for (number, colour, _), at in zip(named, heights)]
     left, top = len(collectives) % COLUMNS * WIDTH / COLUMNS + LEFT, len(collectives) // COLUMNS * PANEL_HEIGHT + TOP
-    found = figures.summary(figures.cells(results["runs"], "host").values())
+    found = figures.summary(cells.values())
     told = ["How many times faster than the best", "of the other libraries, by size.", "Below the dashed line Tombolo is slower.", "",
             f"Faster in {found['won']} of {found['cells']} cells,", f"geometric mean {found['mean']:.2f} times."]
     for line, text in enumerate(told):

@@ -3,7 +3,7 @@
 result checked, and writes a page, a picture and all figures.
 
     bench/compare/compare.py                          one host, 2, 4 and 8 ranks, 4 B to 64 MiB: collectives.md, .json and .svg in build/compare
-    bench/compare/compare.py --scenes host clusters   and two emulated clusters that a slow link joins
+    bench/compare/compare.py --scenes host clusters   and hosts of two ranks each, in two emulated clusters that a slow link joins
     bench/compare/compare.py --out docs/results       the page of the documentation
     bench/compare/compare.py --list                   what is here, and what would have to be installed
 
@@ -32,10 +32,9 @@ import figures  # noqa: E402
 import libraries  # noqa: E402
 import machine  # noqa: E402
 from programs import Failed, Programs  # noqa: E402
+from scenes import SCENES  # noqa: E402
 
 SIZES = [4 ** power for power in range(1, 14)]
-CLUSTERS = "two-clusters:rate=1gbit,hosts=4"
-CLUSTER_RANKS, CLUSTER_SIZE = 4, 16 << 20  # ranks on the emulated hosts, and the largest size there
 LIMIT = 60  # seconds of one run
 BEHIND = 1.5  # who takes so many times as long as the fastest at every size of a round is not measured in later ones
 
@@ -47,10 +46,12 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=machine.ROOT / "build", help="build folder (default: build)")
     parser.add_argument("--out", type=pathlib.Path, help="folder for collectives.md, .json and .svg (default: compare in the build folder)")
-    parser.add_argument("--scenes", nargs="+", choices=["host", "clusters"], default=["host"])
+    parser.add_argument("--scenes", nargs="+", choices=list(SCENES), default=["host"])
     parser.add_argument("--libraries", nargs="+", metavar="NAME", choices=["tombolo", "openmpi", "mpich", "gloo"],
                         help="of tombolo, openmpi, mpich, gloo (default: all that are here)")
-    parser.add_argument("--collectives", nargs="+", choices=libraries.COLLECTIVES, default=libraries.COLLECTIVES)
+    parser.add_argument("--collectives", nargs="+", choices=libraries.COLLECTIVES + libraries.UNEVEN,
+                        help="default: on one host all with parts of equal size, on several all but gather and scatter of these; those with parts "
+                             "of unequal size, whose names end with v, only where they are named")
     parser.add_argument("--ranks", type=numbers, default=[2, 4, 8], metavar="N,...", help="on one host (default: 2,4,8)")
     parser.add_argument("--sizes", type=numbers, default=SIZES, metavar="BYTES,...", help="of a rank's larger buffer (default: 4 to 64 MiB)")
     parser.add_argument("--rounds", type=int, default=3)
@@ -75,33 +76,39 @@ def own_priority():
 
 def jobs(arguments, found):
     """Every (scene, library, collective, ranks) of one round."""
-    for scene in arguments.scenes:
+    for scene in map(SCENES.get, arguments.scenes):
         for library in found:
-            for collective in arguments.collectives:
+            if library.only_on_hosts and not scene.per_host:
+                continue
+            for collective in arguments.collectives or scene.collectives or libraries.COLLECTIVES:
                 if collective in library.collectives:
-                    for ranks in arguments.ranks if scene == "host" else [CLUSTER_RANKS]:
-                        yield scene, library, collective, ranks
+                    for ranks in scene.ranks or arguments.ranks:
+                        yield scene.key, library, collective, ranks
 
 
-def measure(arguments, scene, library, collective, ranks):
-    """One run of a driver; raises Failed."""
-    sizes = [size for size in arguments.sizes if scene == "host" or size <= CLUSTER_SIZE]
-    driver = [collective, "--sizes", ",".join(map(str, sizes)), "--seconds", str(arguments.seconds)]
-    roomy = scene == "host" and ranks <= len(os.sched_getaffinity(0))
-    driver += ["--wait", "sleep" if library.sleeps else "spin" if roomy else "yield"]
+def run_driver(build, scene, library, ranks, driver, variables=None):
+    """What a job of the library's driver says, which gets the words `driver`. Raises Failed."""
+    roomy = not scene.per_host and ranks <= len(os.sched_getaffinity(0))
+    driver = [*driver, "--wait", "sleep" if library.sleeps else "spin" if roomy else "yield"]
     if library.binds and roomy:
         driver.append("--bind")
     if own_priority() != 0:
         driver += ["--autogroup", str(own_priority())]
-    emulation = ["--emulate", CLUSTERS, "--emulation-mode", "namespaces"] if scene == "clusters" else []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        environment = {**os.environ, **library.environment, "COMPARE_STORE": folder,
-                       "COMPARE_INTERFACE": "eth0" if scene == "clusters" else "lo"}
+        environment = {**os.environ, **library.environment, **(variables or {}), "COMPARE_STORE": folder,
+                       "COMPARE_INTERFACE": "eth0" if scene.per_host else "lo"}
         agent = pathlib.Path(folder) / "agent"
         agent.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE}/mpi_hosts.py agent "$@"\n', encoding="utf-8")
         agent.chmod(0o700)
-        command = [*library.command(arguments.build, ranks, emulation, agent), *driver, "--meet", f"{folder}/meeting"]
-        text = Programs(arguments.build, LIMIT).run(command, env=environment)
+        command = [*library.command(build, scene, ranks, agent), *driver, "--meet", f"{folder}/meeting"]
+        return Programs(build, LIMIT).run(command, env=environment)
+
+
+def measure(arguments, scene, library, collective, ranks):
+    """One run of a driver; raises Failed."""
+    sizes = [size for size in arguments.sizes if size <= scene.most_bytes]
+    text = run_driver(arguments.build, scene, library, ranks,
+                      [collective, "--sizes", ",".join(map(str, sizes)), "--seconds", str(arguments.seconds)])
     lines = [json.loads(line) for line in text.splitlines() if line.startswith('{"bytes"')]
     if not lines:
         raise Failed(f"{library.name} printed no figures:\n{text[-1500:]}")
@@ -140,12 +147,12 @@ def main():
         return 0
     wanted = [one for one in found if not arguments.libraries or one.key.split("-")[0] in arguments.libraries]
     found = build(wanted, missing, arguments.build)
-    results = {"version": 1, "date": machine.today(), "machine": machine.machine(), "source": machine.source(),
+    results = {"version": 2, "date": machine.today(), "machine": machine.machine(), "source": machine.source(),
                "versions": machine.versions(arguments.build), "seed": arguments.seed, "rounds": arguments.rounds,
                "seconds": arguments.seconds, "behind": BEHIND, "autogroup": own_priority(),
                "libraries": {one.key: {"name": one.name, "version": one.version, "settings": one.settings}
                              for one in found},
-               "missing": missing, "emulation": CLUSTERS, "failures": [], "runs": []}
+               "missing": missing, "failures": [], "runs": []}
     print(f"order by --seed {arguments.seed}", flush=True)
     measure_rounds(arguments, found, results)
     results["load_after"] = round(os.getloadavg()[0], 2)
@@ -167,7 +174,7 @@ def measure_rounds(arguments, found, results):
             print(f"round {turn}, {number}/{len(planned)}: {', '.join(map(str, names.values()))} ranks", flush=True)
             begin = time.monotonic()
             try:
-                run = measure(arguments, scene, library, collective, ranks)
+                run = measure(arguments, SCENES[scene], library, collective, ranks)
                 results["runs"].append({"round": turn, **names, "seconds": round(time.monotonic() - begin, 2), **run})
             except Failed as error:
                 print(error, file=sys.stderr)
@@ -180,10 +187,13 @@ def write(results, folder):
     *head, runs = json.dumps({**results, "runs": None}, indent=1).rpartition('"runs": null')
     listed = ",\n".join("  " + json.dumps(run) for run in results["runs"])
     (folder / "collectives.json").write_text(f'{head[0]}"runs": [\n{listed}\n ]{runs}\n', encoding="utf-8")
-    picture = collectives_picture.picture(results)
-    if picture:
-        (folder / "collectives.svg").write_text(picture, encoding="utf-8")
-    page = collectives_page.page(results, picture is not None)
+    pictures = {}
+    for scene in SCENES:
+        picture = collectives_picture.picture(results, scene)
+        if picture:
+            pictures[scene] = "collectives.svg" if scene == "host" else f"collectives_{scene}.svg"
+            (folder / pictures[scene]).write_text(picture, encoding="utf-8")
+    page = collectives_page.page(results, pictures)
     (folder / "collectives.md").write_text(page, encoding="utf-8")
     print(collectives_page.wanted(results))
     print(f"{folder / 'collectives.md'}\n{folder / 'collectives.json'}")

@@ -4,11 +4,11 @@ import math
 import statistics
 
 
-def cells(runs, scene):
+def cells(runs, scene, collectives):
     """{(collective, ranks, bytes): {library: median over the rounds of the medians of a round, in us}}. Wrong results have no time."""
     times = {}
     for run in runs:
-        if run["scene"] != scene:
+        if run["scene"] != scene or run["collective"] not in collectives:
             continue
         for size, median, right in zip(run["bytes"], run["median_us"], run["right"]):
             if right:

@@ -2,9 +2,11 @@
 // files in the folder COMPARE_STORE. COMPARE_ALLREDUCE selects one of Gloo's all-reduces: ring, bcube, or
 // halving-doubling.
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/gather.h>
@@ -47,13 +49,15 @@ class Gloo final : public compare::Peer {
   /// result begins.
   compare::Prepared prepare(const compare::Shape& shape, compare::Buffers buffers) override {
     const auto [input, output] = buffers;
+    if (shape.uneven && shape.collective != Collective::kReduceScatter)  // which is one call for both
+      return uneven(shape, input, output);
     switch (shape.collective) {
       case Collective::kAllReduce:
         return all_reduce(shape, input, output);
       case Collective::kReduceScatter: {
         auto algorithm = std::make_shared<gloo::ReduceScatterHalvingDoubling<float>>(
             context_, std::vector<float*>{input}, static_cast<int>(shape.all()),
-            std::vector<int>(static_cast<std::size_t>(shape.ranks), static_cast<int>(shape.count)));
+            compare::Parts<int>(shape).counts);
         return {[algorithm] { algorithm->run(); }, input};
       }
       case Collective::kAllGather: {
@@ -126,6 +130,24 @@ class Gloo final : public compare::Peer {
     options->setAlgorithm(algorithm == "bcube" ? gloo::AllreduceOptions::Algorithm::BCUBE
                                                : gloo::AllreduceOptions::Algorithm::RING);
     return {[options] { gloo::allreduce(*options); }, output};
+  }
+
+  /// Those that this version of Gloo has: no gather and no scatter.
+  compare::Prepared uneven(const compare::Shape& shape, float* input, float* output) {
+    if (shape.collective == Collective::kAllGather) {
+      auto options = std::make_shared<gloo::AllgathervOptions>(context_);
+      options->setInput(input, shape.part(shape.rank).count);
+      options->setOutput(output, compare::Parts<std::size_t>(shape).counts);
+      return {[options] { gloo::allgatherv(*options); }, output};
+    }
+    if (shape.collective == Collective::kAllToAll) {
+      const std::vector<std::int64_t> counts = compare::Parts<std::int64_t>(shape).counts;
+      auto options = std::make_shared<gloo::AlltoallvOptions>(context_);
+      options->setInput(input, counts);
+      options->setOutput(output, counts);
+      return {[options] { gloo::alltoallv(*options); }, output};
+    }
+    throw std::runtime_error("Gloo has no such collective with uneven parts");
   }
 
   std::shared_ptr<gloo::rendezvous::Context> context_;

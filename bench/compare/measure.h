@@ -51,8 +51,15 @@ class Peer {
   virtual Prepared prepare(const Shape& shape, Buffers buffers) = 0;
 };
 
-struct Options {
+/// A collective by the name that the command line has for it.
+struct Named {
+  const char* name;
   Collective collective;
+  bool uneven;
+};
+
+struct Options {
+  Named collective;
   std::vector<std::size_t> sizes{4};  // bytes
   int iterations = 100, warm_up = 3;
   double seconds = 0.1;
@@ -63,20 +70,25 @@ struct Options {
   std::string meet;
 };
 
-inline Collective collective_named(const std::string& name) {
-  const std::pair<const char*, Collective> names[] = {{"allreduce", Collective::kAllReduce},
-                                                      {"allgather", Collective::kAllGather},
-                                                      {"reducescatter", Collective::kReduceScatter},
-                                                      {"broadcast", Collective::kBroadcast},
-                                                      {"alltoall", Collective::kAllToAll},
-                                                      {"reduce", Collective::kReduce},
-                                                      {"gather", Collective::kGather},
-                                                      {"scatter", Collective::kScatter},
-                                                      {"barrier", Collective::kBarrier}};
-  for (const auto& [known, collective] : names)
-    if (name == known) return collective;
+inline Named collective_named(const std::string& name) {
+  const Named names[] = {{"allreduce", Collective::kAllReduce, false},
+                         {"allgather", Collective::kAllGather, false},
+                         {"reducescatter", Collective::kReduceScatter, false},
+                         {"broadcast", Collective::kBroadcast, false},
+                         {"alltoall", Collective::kAllToAll, false},
+                         {"reduce", Collective::kReduce, false},
+                         {"gather", Collective::kGather, false},
+                         {"scatter", Collective::kScatter, false},
+                         {"barrier", Collective::kBarrier, false},
+                         {"allgatherv", Collective::kAllGather, true},
+                         {"reducescatterv", Collective::kReduceScatter, true},
+                         {"gatherv", Collective::kGather, true},
+                         {"scatterv", Collective::kScatter, true},
+                         {"alltoallv", Collective::kAllToAll, true}};
+  for (const Named& known : names)
+    if (name == known.name) return known;
   std::string all;
-  for (const auto& one : names) all += (all.empty() ? "" : ", ") + std::string(one.first);
+  for (const Named& known : names) all += (all.empty() ? "" : ", ") + std::string(known.name);
   throw std::runtime_error("unknown collective '" + name + "'; known are " + all);
 }
 
@@ -201,8 +213,8 @@ class Measurement {
     return *std::max_element(options.sizes.begin(), options.sizes.end());
   }
   Shape shape(std::size_t bytes) const {
-    Shape found{options_.collective, 1, peer_.rank(), peer_.ranks()};
-    if (options_.collective != Collective::kBarrier)  // which has one size
+    Shape found{options_.collective.collective, 1, peer_.rank(), peer_.ranks(), options_.collective.uneven};
+    if (found.collective != Collective::kBarrier)  // which has one size
       found.count = std::max<std::size_t>(1, bytes / sizeof(float) / found.all());
     return found;
   }
@@ -257,6 +269,21 @@ class Measurement {
   Meeting meeting_;
   Memory input_, output_;
   std::uint32_t round_ = 0;
+};
+
+/// The counts and offsets of a collective with uneven parts, in a library's own type: of all ranks' parts,
+/// or, for an all-to-all, of what this rank exchanges with each, which is as much each way.
+template <typename Number>
+struct Parts {
+  explicit Parts(const Shape& shape) {
+    for (int other = 0; other < shape.ranks; ++other) {
+      const Part part =
+          shape.collective == Collective::kAllToAll ? shape.exchanged(shape.rank, other) : shape.part(other);
+      counts.push_back(static_cast<Number>(part.count));
+      offsets.push_back(static_cast<Number>(part.begin));
+    }
+  }
+  std::vector<Number> counts, offsets;
 };
 
 /// A driver's main. `connect` makes this rank a member of its job; `own_rank` tells its number before, for

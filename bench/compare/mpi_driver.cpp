@@ -28,6 +28,11 @@ class Mpi final : public compare::Peer {
 
   compare::Prepared prepare(const compare::Shape& shape, compare::Buffers buffers) override {
     const auto [input, output] = buffers;
+    if (shape.uneven)
+      return {[shape, parts = compare::Parts<int>(shape), input = input, output = output] {
+                call_uneven(shape, parts, input, output);
+              },
+              output};
     return {[kind = shape.collective, count = static_cast<int>(shape.count), input = input, output = output] {
               call(kind, input, output, count);
             },
@@ -65,6 +70,32 @@ class Mpi final : public compare::Peer {
       case Collective::kBarrier:
         MPI_Barrier(MPI_COMM_WORLD);
         break;
+    }
+  }
+
+  static void call_uneven(const compare::Shape& shape, const compare::Parts<int>& parts, const float* input,
+                          float* output) {
+    using compare::Collective;
+    const int *counts = parts.counts.data(), *offsets = parts.offsets.data();
+    const int own = static_cast<int>(shape.part(shape.rank).count);
+    switch (shape.collective) {
+      case Collective::kAllGather:
+        MPI_Allgatherv(input, own, MPI_FLOAT, output, counts, offsets, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      case Collective::kReduceScatter:
+        MPI_Reduce_scatter(input, output, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+      case Collective::kGather:
+        MPI_Gatherv(input, own, MPI_FLOAT, output, counts, offsets, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Collective::kScatter:
+        MPI_Scatterv(input, counts, offsets, MPI_FLOAT, output, own, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        break;
+      case Collective::kAllToAll:
+        MPI_Alltoallv(input, counts, offsets, MPI_FLOAT, output, counts, offsets, MPI_FLOAT, MPI_COMM_WORLD);
+        break;
+      default:
+        throw std::runtime_error("this collective has no uneven parts");
     }
   }
 

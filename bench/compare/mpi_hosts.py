@@ -2,7 +2,8 @@
 """Starts an MPI on emulated hosts, where no ssh is: `tombolo run` starts this once on every host, rank 0's runs the MPI's launcher, and the
 launcher starts its daemons on the others through this as its remote shell.
 
-    mpi_hosts.py host LAUNCHER...        on every host; the word HOSTS in the launcher's command becomes the hosts' addresses
+    mpi_hosts.py host SLOTS LAUNCHER...  on every host; the word HOSTS in the launcher's command becomes the hosts' addresses, each with
+                                         ":SLOTS", the number of its ranks
     mpi_hosts.py agent HOST COMMAND...   what the launcher calls instead of ssh
 
 They pass commands by files in the folder COMPARE_STORE. Every host has a name of its own (a UTS namespace): an MPI takes ranks of hosts of one
@@ -42,12 +43,12 @@ def own_address():
         return probe.getsockname()[0]
 
 
-def host(store, launcher):
+def host(store, slots, launcher):
     rank, ranks, address = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), own_address()
     socket.sethostname(f"host{rank}")
     write(store / f"host-{rank}", address)
     if rank == 0:
-        hosts = [wait_for(store / f"host-{other}").read_text(encoding="utf-8") for other in range(ranks)]
+        hosts = [f"{wait_for(store / f'host-{other}').read_text(encoding='utf-8')}:{slots}" for other in range(ranks)]
         try:
             return subprocess.run([word.replace("HOSTS", ",".join(hosts)) for word in launcher], check=False).returncode
         finally:
@@ -81,7 +82,7 @@ def main():
     store = pathlib.Path(os.environ["COMPARE_STORE"])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if sys.argv[1] == "host":
-        return host(store, sys.argv[2:])
+        return host(store, sys.argv[2], sys.argv[3:])
     return agent(store, sys.argv[2], " ".join(sys.argv[3:]))
 
 

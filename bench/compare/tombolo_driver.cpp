@@ -22,6 +22,7 @@ class Tombolo final : public compare::Peer {
 
   compare::Prepared prepare(const compare::Shape& shape, compare::Buffers buffers) override {
     const auto [input, output] = buffers;
+    if (shape.uneven) return {uneven(shape, input, output), output};
     return {[this, kind = shape.collective, count = shape.count, input = input, output = output] {
               check(call(kind, input, output, count));
             },
@@ -52,6 +53,33 @@ class Tombolo final : public compare::Peer {
         return tomboloBarrier(comm_);
     }
     return tomboloInternalError;
+  }
+
+  std::function<void()> uneven(const compare::Shape& shape, const float* input, float* output) {
+    return [this, shape, input, output, parts = compare::Parts<std::size_t>(shape)] {
+      check(call_uneven(shape, parts, input, output));
+    };
+  }
+
+  tomboloResult_t call_uneven(const compare::Shape& shape, const compare::Parts<std::size_t>& parts,
+                              const float* input, float* output) {
+    using compare::Collective;
+    const std::size_t *counts = parts.counts.data(), *offsets = parts.offsets.data();
+    const std::size_t own = shape.part(shape.rank).count;
+    switch (shape.collective) {
+      case Collective::kAllGather:
+        return tomboloAllGatherV(input, own, output, counts, offsets, tomboloFloat32, comm_);
+      case Collective::kReduceScatter:
+        return tomboloReduceScatterV(input, output, counts, offsets, tomboloFloat32, tomboloSum, comm_);
+      case Collective::kGather:
+        return tomboloGatherV(input, own, output, counts, offsets, tomboloFloat32, 0, comm_);
+      case Collective::kScatter:
+        return tomboloScatterV(input, counts, offsets, output, own, tomboloFloat32, 0, comm_);
+      case Collective::kAllToAll:
+        return tomboloAllToAllV(input, counts, offsets, output, counts, offsets, tomboloFloat32, comm_);
+      default:
+        return tomboloInternalError;
+    }
   }
 
   tomboloComm_t comm_ = TOMBOLO_COMM_NULL;

@@ -2,7 +2,7 @@
 // are left go on with a sum of their own, take a new rank in place of the one that is gone, and begin anew.
 // Usage: mixed_ranks SEED FOLDER, the same on every rank; mixed_ranks SEED FOLDER GENERATION RANK SIZE for a
 // new rank, whose invitation is in FOLDER. It ends after "stop" on any rank's standard input. Times are of
-// the monotonic clock.
+// the monotonic clock. mixed_ranks SEED --rounds N ends after N rounds, or with the first failure.
 #include <dirent.h>
 #include <poll.h>
 #include <time.h>
@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -50,19 +51,24 @@ enum class Kind {
   kBarrier,
   kExchange
 };
-constexpr int kKinds = 10;
+constexpr unsigned kKinds = 10;
+constexpr std::array kWithParts{Kind::kReduceScatter, Kind::kAllGather, Kind::kGather, Kind::kScatter,
+                                Kind::kAllToAll};
 
 /// One call on all ranks, with buffers of its own.
 class Call {
  public:
   Call(tomboloComm_t comm, int rank, int size, std::mt19937& random, std::uint32_t number)
       : comm_(comm), rank_(rank), size_(size), number_(number) {
-    kind_ = static_cast<Kind>(random() % kKinds);
+    const std::size_t drawn = random() % (kKinds + kWithParts.size());
+    uneven_ = drawn >= kKinds;
+    kind_ = uneven_ ? kWithParts.at(drawn - kKinds) : static_cast<Kind>(drawn);
     started_ = random() % 2 == 0 && kind_ != Kind::kExchange;
     root_ = static_cast<int>(random() % static_cast<unsigned>(size));
     // Small ones as often as large ones.
     count_ = 1 + random() % (random() % 2 == 0 ? 100 : kMostElements);
     const std::size_t parts = static_cast<std::size_t>(size) * count_;
+    cut();
     out_.resize(parts);
     in_.assign(parts, -1);
     for (std::size_t i = 0; i < parts; ++i) out_[i] = value(rank, number, i);
@@ -71,6 +77,7 @@ class Call {
   bool started() const { return started_; }
 
   tomboloResult_t begin() {
+    if (uneven_) return begin_uneven();
     const void* out = out_.data();
     void* in = in_.data();
     tomboloWork_t* work = &work_;
@@ -123,35 +130,90 @@ class Call {
     return true;
   }
   std::string text() const {
-    return "call " + std::to_string(number_) + " of kind " + std::to_string(static_cast<int>(kind_));
+    return "call " + std::to_string(number_) + " of kind " + std::to_string(static_cast<int>(kind_)) +
+           (uneven_ ? " with uneven parts" : "");
   }
 
  private:
+  /// Uneven parts are whole ones, halves and empty ones, in turns, next to each other.
+  void cut() {
+    std::size_t begin = 0;
+    for (int of = 0; of < size_; ++of) {
+      const std::size_t halves = (static_cast<std::size_t>(of) + number_) % 3;
+      counts_.push_back(uneven_ ? count_ * halves / 2 : count_);
+      begins_.push_back(begin);
+      begin += counts_.back();
+    }
+  }
+
+  /// An all-to-all's input is cut in this way on all ranks, and its output as that of equal parts.
+  tomboloResult_t begin_uneven() {
+    const void* out = out_.data();
+    void* in = in_.data();
+    const std::size_t *counts = counts_.data(), *begins = begins_.data();
+    const std::size_t own = counts_[static_cast<std::size_t>(rank_)];
+    tomboloWork_t* work = &work_;
+    switch (kind_) {
+      case Kind::kReduceScatter:
+        return started_ ? tomboloReduceScatterVAsync(out, in, counts, begins, tomboloInt32, tomboloSum, comm_,
+                                                     work)
+                        : tomboloReduceScatterV(out, in, counts, begins, tomboloInt32, tomboloSum, comm_);
+      case Kind::kAllGather:
+        return started_ ? tomboloAllGatherVAsync(out, own, in, counts, begins, tomboloInt32, comm_, work)
+                        : tomboloAllGatherV(out, own, in, counts, begins, tomboloInt32, comm_);
+      case Kind::kGather:
+        return started_ ? tomboloGatherVAsync(out, own, in, counts, begins, tomboloInt32, root_, comm_, work)
+                        : tomboloGatherV(out, own, in, counts, begins, tomboloInt32, root_, comm_);
+      case Kind::kScatter:
+        return started_ ? tomboloScatterVAsync(out, counts, begins, in, own, tomboloInt32, root_, comm_, work)
+                        : tomboloScatterV(out, counts, begins, in, own, tomboloInt32, root_, comm_);
+      case Kind::kAllToAll: {
+        std::vector<std::size_t> received(counts_.size(), own), places(counts_.size());
+        for (std::size_t from = 0; from < places.size(); ++from) places[from] = from * count_;
+        return started_ ? tomboloAllToAllVAsync(out, counts, begins, in, received.data(), places.data(),
+                                                tomboloInt32, comm_, work)
+                        : tomboloAllToAllV(out, counts, begins, in, received.data(), places.data(),
+                                           tomboloInt32, comm_);
+      }
+      default:
+        return tomboloInternalError;
+    }
+  }
+
   std::int32_t sum(std::size_t at) const {
     std::int32_t all = 0;
     for (int rank = 0; rank < size_; ++rank) all += value(rank, number_, at);
     return all;
   }
+  /// What is at `i` where the parts of all ranks have come.
+  std::int32_t gathered(std::size_t i) const {
+    for (int from = 0; from < size_; ++from) {
+      const auto part = static_cast<std::size_t>(from);
+      if (i - begins_[part] < counts_[part]) return value(from, number_, i - begins_[part]);
+    }
+    return -1;
+  }
   std::int32_t expected(std::size_t i) const {
     const int part = static_cast<int>(i / count_);
-    const std::size_t within = i % count_, own = static_cast<std::size_t>(rank_) * count_;
+    const std::size_t within = i % count_, own = begins_[static_cast<std::size_t>(rank_)];
+    const bool in_own = i < counts_[static_cast<std::size_t>(rank_)];
     switch (kind_) {
       case Kind::kAllReduce:
         return part == 0 ? sum(i) : -1;
       case Kind::kReduceScatter:
-        return part == 0 ? sum(own + i) : -1;
+        return in_own ? sum(own + i) : -1;
       case Kind::kAllGather:
-        return value(part, number_, within);
+        return gathered(i);
       case Kind::kBroadcast:
         return part == 0 ? value(root_, number_, i) : -1;
       case Kind::kReduce:
         return part == 0 && rank_ == root_ ? sum(i) : -1;
       case Kind::kGather:
-        return rank_ == root_ ? value(part, number_, within) : -1;
+        return rank_ == root_ ? gathered(i) : -1;
       case Kind::kScatter:
-        return part == 0 ? value(root_, number_, own + i) : -1;
+        return in_own ? value(root_, number_, own + i) : -1;
       case Kind::kAllToAll:
-        return value(part, number_, own + within);
+        return within < counts_[static_cast<std::size_t>(rank_)] ? value(part, number_, own + within) : -1;
       case Kind::kBarrier:
         return -1;
       case Kind::kExchange:
@@ -164,9 +226,10 @@ class Call {
   int rank_, size_;
   std::uint32_t number_;
   Kind kind_{};
-  bool started_ = false;
+  bool uneven_ = false, started_ = false;
   int root_ = 0;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0;                     // of an even part, and the most of an uneven one
+  std::vector<std::size_t> counts_, begins_;  // of every rank's part
   std::vector<std::int32_t> out_, in_;
   tomboloWork_t work_ = nullptr;
 };
@@ -258,13 +321,16 @@ class Round {
   std::vector<Placed> calls_;
 };
 
-/// Makes calls until one of the whole fails, or all have learnt that one of them is to stop.
-End call_until_a_failure(const Communicators& on, int generation, unsigned seed) {
+/// Makes calls until one of the whole fails, or all have learnt that one of them is to stop: after so many
+/// rounds, or where there is no such number once it is asked to.
+End call_until_a_failure(const Communicators& on, int generation, unsigned seed,
+                         std::optional<std::uint32_t> rounds) {
   std::mt19937 random(seed + static_cast<unsigned>(generation));
   bool parts_work = true;
   for (std::uint32_t number = 0;; number += kMostAtOnce) {
     Failure failure;
-    std::int32_t stop = is_stop_asked() ? 1 : 0;
+    const bool last = rounds ? number / kMostAtOnce + 1 >= *rounds : is_stop_asked();
+    std::int32_t stop = last ? 1 : 0;
     failure.note(tomboloAllReduce(&stop, &stop, 1, tomboloInt32, tomboloMax, on.whole));
     Round round(on, random, number);
     if (failure.result == tomboloSuccess) round.run(failure, parts_work);
@@ -380,14 +446,25 @@ int fail(const char* what) {
   return 4;
 }
 
+/// Calls on all ranks of a job in which none is to fail.
+int run_rounds(Communicators& on, unsigned seed, std::uint32_t rounds) {
+  if (tomboloCommInitFromEnvironment(&on.whole) != tomboloSuccess) return fail("set-up");
+  if (!on.make_others()) return fail("no parts");
+  if (call_until_a_failure(on, 0, seed, rounds) != End::kStopped) return 3;
+  std::printf("right: %u rounds as rank %d of %d, seed %u\n", rounds, on.rank, on.size, seed);
+  on.destroy();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 6) return 2;
+  if (argc != 3 && argc != 4 && argc != 6) return 2;
   setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const auto seed = static_cast<unsigned>(std::strtoul(argv[1], nullptr, 10));
   const std::string folder = argv[2];
   Communicators on;
+  if (argc == 4) return run_rounds(on, seed, static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)));
   int generation = 0;
   if (argc == 6) {
     generation = std::atoi(argv[3]);
@@ -401,7 +478,7 @@ int main(int argc, char** argv) {
       std::printf("grown at %lld\n", now_ns());
     }
     if (!on.make_others()) return fail("no parts");
-    const End end = call_until_a_failure(on, generation, seed);
+    const End end = call_until_a_failure(on, generation, seed, std::nullopt);
     if (end == End::kWrong) return 3;
     if (end == End::kStopped) break;
     if (!go_on(on, folder, generation)) return fail("no way on");

@@ -16,6 +16,9 @@ import sys
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from randomized import test_seed  # noqa: E402
+
 BUILD, RESULTS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 BIN = BUILD / "bin"
 WORK = pathlib.Path("/tmp/rdma_vm")
@@ -152,15 +155,17 @@ def cluster_file(name, left_kind="roce", right_kind="roce", require=False):
     return path
 
 
-def ranks(program, cluster, environment=None, patience=PATIENCE):
-    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs).
+def ranks(program, cluster, environment=None, patience=PATIENCE, per_host=1):
+    """Runs the program as rank 0 on host left and as rank 1 on host right, or as the first and the last `per_host` ranks; returns
+    (exit codes, outputs).
 
     {rank} in a word of it becomes the rank.
     """
     ranks.port = getattr(ranks, "port", 29400) + 1
     started = []
-    for rank, host in enumerate(["left", "right"]):
-        own = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+    for rank in range(2 * per_host):
+        host = "left" if rank < per_host else "right"
+        own = {"RANK": str(rank), "WORLD_SIZE": str(2 * per_host), "LOCAL_RANK": str(rank % per_host), "MASTER_ADDR": "127.0.0.1",
                "MASTER_PORT": str(ranks.port), "TOMBOLO_SECRET": "the virtual machine's", "TOMBOLO_LOG": "info",
                "TOMBOLO_CLUSTER": str(cluster), "TOMBOLO_HOST": host, **(environment or {})}
         log = open(WORK / f"rank{rank}.log", "w+", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
@@ -201,6 +206,25 @@ def all_reduce():
     case("all_reduce", "the sum of every type is exact over one queue pair", lambda: exact("all", "sum", "256K", "256", {}))
     case("all_reduce", "every operation is exact over four queue pairs, nothing copied",
          lambda: exact("float", "all", "1M", "64", {"TOMBOLO_RDMA_QPS": "4", "TOMBOLO_RDMA_EAGER": "0"}))
+
+
+def collectives():
+    """Calls of all kinds in a random order, some under way at once on several communicators, each result compared on each rank."""
+    cluster = cluster_file("collectives", require=True)
+    seed = test_seed()
+
+    def right(per_host, rounds, variables):
+        codes, outputs = ranks([BIN / "mixed_ranks", seed, "--rounds", rounds], cluster, variables, per_host=per_host)
+        expect(codes == [0] * len(codes), f"TOMBOLO_TEST_SEED={seed}", codes, *outputs)
+        expect(all(f"right: {rounds} rounds as rank {rank} of {len(codes)}, seed {seed}" in text for rank, text in enumerate(outputs)),
+               *outputs)
+        expect("queue pair(s) for payload over rxe" in "".join(outputs), "the log names no RDMA connection", *outputs)
+        return f"{3 * rounds} calls on {len(codes)} ranks, TOMBOLO_TEST_SEED={seed}"
+
+    case("collectives", "mixed calls of two ranks give right results over one queue pair", lambda: right(1, 120, {}))
+    case("collectives", "they do over four queue pairs, nothing copied",
+         lambda: right(1, 120, {"TOMBOLO_RDMA_QPS": "4", "TOMBOLO_RDMA_EAGER": "0"}))
+    case("collectives", "they do where two ranks of each host share memory", lambda: right(2, 60, {}))
 
 
 class Flapping:
@@ -387,6 +411,7 @@ GROUPS = {
     "plugin": plugin,
     "rma": rma,
     "all_reduce": all_reduce,
+    "collectives": collectives,
     "trainer": trainer,
     "choice": choice,
 }

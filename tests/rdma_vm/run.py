@@ -40,6 +40,7 @@ def boot(build, groups):
         (results / "skipped").write_text(prepared.stdout)
         print(prepared.stdout)
         return SKIP if prepared.returncode == SKIP else 1
+    seed = os.environ.get("TOMBOLO_TEST_SEED")
     words = ["python3", HERE / "guest.py", build, "/run/results", *groups]
     (results / "run.sh").write_text(f"""
 export TOMBOLO_TEST_NETWORK={shlex.quote(str(HERE / "network.sh"))}
@@ -48,6 +49,7 @@ network
 # Soft-RoCE works in soft interrupts, which must have precedence over programs that poll.
 for thread in $(pgrep ksoftirqd); do chrt -f -p 10 "$thread"; done
 ulimit -l unlimited
+{f"export TOMBOLO_TEST_SEED={shlex.quote(seed)}" if seed else ""}
 {shlex.join(str(word) for word in words)}
 echo "$?" > /run/results/finished
 """)
