@@ -90,7 +90,7 @@ def run_driver(build, scene, library, ranks, driver, variables=None):
     """What a job of the library's driver says, which gets the words `driver`. Raises Failed."""
     roomy = not scene.per_host and ranks <= len(os.sched_getaffinity(0))
     driver = [*driver, "--wait", "sleep" if library.sleeps else "spin" if roomy else "yield"]
-    if library.binds and roomy:
+    if not scene.per_host and library.binds in (("always",) if roomy else ("always", "crowded")):
         driver.append("--bind")
     if own_priority() != 0:
         driver += ["--autogroup", str(own_priority())]

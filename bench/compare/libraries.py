@@ -24,7 +24,7 @@ class Library:
     environment: dict = dataclasses.field(default_factory=dict)
     collectives: tuple = tuple(COLLECTIVES + UNEVEN)
     sleeps: bool = False  # whether ranks sleep while they wait for each other before a call, as the library's own waits do
-    binds: bool = True  # whether its ranks are told to bind themselves where there are processors enough
+    binds: str = "always"  # when its ranks are told to bind themselves on one host: "crowded" where there are more than processors; "never"
     on_hosts: list = dataclasses.field(default_factory=list)  # of a launcher of its own: its options for emulated hosts
     orders: dict = dataclasses.field(default_factory=dict)  # and those for an order of ranks on them
     only_on_hosts: bool = False  # not measured on one host
@@ -76,8 +76,8 @@ def _open_mpi():
     version = re.search(r"\) (\S+)|$", _said("mpirun.openmpi", "--version")).group(1)
     plain = Library("openmpi", "Open MPI", "mpi_driver", ["mpicxx.openmpi"], ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
                     "its defaults on one host: shared memory with single copies (`vader`, CMA), `tuned` collectives; it binds ranks where there are "
-                    "processors enough, and lets waiting ranks yield where there are not; `--oversubscribe`. On several hosts: `btl "
-                    "vader,tcp,self`, shared memory inside each; `mpi_yield_when_idle 1`, `--bind-to none`", binds=False,
+                    "processors enough, and lets waiting ranks yield where there are not (bound too); `--oversubscribe`. On several hosts: `btl "
+                    "vader,tcp,self`, shared memory inside each; `mpi_yield_when_idle 1`, `--bind-to none`", binds="crowded",
                     version=version or "unknown",
                     on_hosts=["--mca", "plm_rsh_agent", "AGENT", "--leave-session-attached", "--host", "HOSTS", "--bind-to", "none",
                               "--mca", "pml", "ob1", "--mca", "btl", "vader,tcp,self", "--mca", "btl_tcp_if_include", "eth0",
@@ -99,7 +99,7 @@ def _open_mpi():
 def _mpich():
     version = re.search(r"Version:\s*(\S+)|$", _said("mpichversion")).group(1)
     return Library("mpich", "MPICH", "mpi_driver", ["mpicxx.mpich"], ["mpiexec.mpich"],
-                   "its defaults on one host: shared memory (`ch4`); each rank bound to a processor where there are enough. Its waiting ranks do "
+                   "its defaults on one host: shared memory (`ch4`); each rank bound to a processor. Its waiting ranks do "
                    "not yield, whatever `MPIR_CVAR_POLLS_BEFORE_YIELD` says (1, 10 and 100 were tried): it is not made for more ranks than "
                    "processors. On several hosts: UCX over TCP (`UCX_TLS tcp,self`), its own shared memory inside each",
                    version=version or "unknown",
@@ -115,7 +115,7 @@ def _gloo(compiler):
                    "bound, because each rank has a second thread; its ranks sleep before each call, as its waits do; its reduce-scatter works "
                    "in place; it has no gather and no scatter of uneven parts",
                    {"COMPARE_ALLREDUCE": "ring"}, collectives=tuple(one for one in COLLECTIVES + UNEVEN if one not in ("gatherv", "scatterv")),
-                   sleeps=True, binds=False, version=_gloo_version())
+                   sleeps=True, binds="never", version=_gloo_version())
     return [ring, *(dataclasses.replace(ring, key=f"gloo-{name}", name=f"Gloo, {name}", environment={"COMPARE_ALLREDUCE": name},
                                         collectives=("allreduce",), settings="as above with that all-reduce")
                     for name in ("bcube", "halving-doubling"))]
@@ -127,7 +127,7 @@ def find(build):
     version = (_said(str(build / "bin" / "tombolo"), "--version").split() or ["unknown"])[-1]
     found = [Library("tombolo", "Tombolo", "tombolo_driver",
                      [compiler, f"-I{ROOT}/include", f"-L{build}/lib", "-Wl,-rpath,$ORIGIN/../lib", "-ltombolo"], [],
-                     "its defaults; started by `tombolo run`; each rank bound to a processor where there are enough. On several hosts: no "
+                     "its defaults; started by `tombolo run`; each rank bound to a processor. On several hosts: no "
                      "cluster file, each job finds out by itself which hosts are near each other", version=version)]
     missing = {}
     if shutil.which("mpicxx.openmpi") and shutil.which("mpirun.openmpi"):

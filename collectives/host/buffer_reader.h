@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.h"
 #include "collectives/host/host_call.h"
 #include "collectives/host/host_group.h"
 #include "collectives/host/host_parts.h"
@@ -20,7 +21,8 @@ class BufferReader {
   /// in turns of 512 KiB.
   static constexpr std::size_t kTurn = std::size_t{2} << 20;
 
-  explicit BufferReader(HostGroup& group) : group_(&group) {}
+  /// Both live as long as this.
+  BufferReader(HostGroup& group, const Clock& clock) noexcept : group_(&group), clock_(&clock) {}
 
   /// Whether this is the faster way for a call among so many ranks. `bytes` as in Problem. The same on every
   /// rank.
@@ -66,6 +68,7 @@ class BufferReader {
   std::size_t longest_read() const noexcept;
 
   HostGroup* group_;
+  const Clock* clock_;
   HostCall call_;
   std::uint64_t unread_ = 0;  // bit sets of ranks
   std::uint64_t gone_ = 0;    // ranks whose buffers are theirs no more

@@ -60,6 +60,7 @@ void HostCollective::prepare() noexcept {
   if (way_.from_buffers()) reader_.start(call_);
   rounds_ = way_.from_buffers() ? plan_.summing + 2 : plan_.rounds;
   prepare_needed();
+  claims_ = group_.size() == 2 && !way_.from_buffers() && call_.problem.bytes() > kInlineBytes;
 }
 
 void HostCollective::take_slots() noexcept {
@@ -180,7 +181,9 @@ bool HostCollective::progress() noexcept {
       announced_ = true;
       moved = true;
     }
-    if (!read_round(now, moved)) return moved;
+    const bool read = read_round(now, moved);
+    if (claims_ && (!read || round_ + 1 == rounds_)) claim_next();
+    if (!read) return moved;
     announced_ = false;
     ++round_;
     moved = true;
@@ -194,6 +197,12 @@ bool HostCollective::progress() noexcept {
     }
   }
   return moved;
+}
+
+void HostCollective::claim_next() noexcept {
+  if (claimed_ > number(round_)) return;
+  slots().claim_next(round_);
+  claimed_ = number(round_ + 1);
 }
 
 void HostCollective::write_round(std::uint64_t number) noexcept {

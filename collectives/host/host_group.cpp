@@ -14,6 +14,14 @@ namespace tombolo::collectives {
 using transport::Descriptor;
 using transport::kernel;
 
+namespace {
+
+/// For so long a process that was seen to be a member's still has its number: the system gives that to
+/// another one only after it has given away all others.
+constexpr Duration kProofLasts = std::chrono::microseconds(100);
+
+}  // namespace
+
 std::unique_ptr<HostGroup> HostGroup::create(Reach reach, compute::LastLevelCaches caches) noexcept {
   try {
     std::unique_ptr<HostGroup> group(new HostGroup);
@@ -126,6 +134,21 @@ HostGroup::Standing HostGroup::look() noexcept {
     return member.memory->reach.load(std::memory_order_relaxed) == Reach::kBuffers;
   });
   return standing_ = Standing::kFormed;
+}
+
+transport::shm::PeerMemory::Outcome HostGroup::read_buffer(int index, std::span<std::byte> to,
+                                                           std::uint64_t from, TimePoint now) noexcept {
+  using Outcome = transport::shm::PeerMemory::Outcome;
+  Member& member = members_[static_cast<std::size_t>(index)];
+  if (!member.proven || now - *member.proven > kProofLasts) {
+    const Outcome outcome = member.process_memory.read(to, from);
+    if (outcome == Outcome::kRead) member.proven = now;
+    return outcome;
+  }
+  const Outcome outcome = member.process_memory.read_unproven(to, from);
+  // Who withdraws wipes the witness before the buffer is returned, which it was not while the witness stands.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return outcome == Outcome::kRead && has_withdrawn(index) ? Outcome::kNotThePeer : outcome;
 }
 
 void HostGroup::announce(std::uint64_t round) noexcept {

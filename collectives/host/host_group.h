@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "collectives/host/rank_memory.h"
 #include "compute/caches.h"
 #include "transport/descriptor.h"
@@ -62,11 +63,10 @@ class HostGroup {
     return {first.cache_bytes, first.caches};
   }
   /// Copies bytes from a buffer in the memory of that rank's process, one of a group that reads buffers. On
-  /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything.
-  transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to,
-                                                  std::uint64_t from) const noexcept {
-    return members_[static_cast<std::size_t>(index)].process_memory.read(to, from);
-  }
+  /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything. `now`: by a
+  /// clock that is the same in all calls.
+  transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to, std::uint64_t from,
+                                                  TimePoint now) noexcept;
   /// What others read of this rank's buffers after this they do not take for its bytes any more. Called
   /// before buffers that it has announced return to their owners although others may still read them.
   void withdraw() noexcept;
@@ -126,7 +126,8 @@ class HostGroup {
     transport::Descriptor process;  // a pidfd; none of this process's own ranks, nor once it has ended
     bool ended = false;
     transport::shm::PeerMemory process_memory;
-    transport::Descriptor doorbell;  // for writing
+    std::optional<TimePoint> proven;  // when that was last seen to be the member's
+    transport::Descriptor doorbell;   // for writing
   };
 
   HostGroup() = default;

@@ -9,6 +9,8 @@
 #include <array>
 #include <vector>
 
+#include "transport/testing/forwarding_kernel.h"
+
 namespace tombolo::collectives {
 namespace {
 
@@ -85,6 +87,51 @@ TEST(HostGroup, WakesOnlyWhoSleeps) {
   EXPECT_TRUE(doorbell_rings(*groups[0]));
   EXPECT_EQ(groups[0]->absence(1), Absence::kLeft);
   EXPECT_EQ(groups[1]->absence(0), Absence::kNone);
+}
+
+/// Counts the reads of other processes' memory that ask for a proof.
+class CountedReads final : public transport::test::ForwardingKernel {
+ public:
+  ssize_t process_vm_readv(pid_t process, const iovec* own, unsigned long own_count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    proofs += their_count > 1;
+    return ForwardingKernel::process_vm_readv(process, own, own_count, theirs, their_count, flags);
+  }
+  int proofs = 0;
+};
+
+TEST(HostGroup, ReadsBuffersWithoutAProofForAShortTime) {
+  using Outcome = transport::shm::PeerMemory::Outcome;
+  const auto groups = make(2);
+  const auto cards = cards_of(groups);
+  for (std::size_t i = 0; i < 2; ++i) groups[i]->join(cards, static_cast<int>(i));
+  for (const auto& group : groups) ASSERT_EQ(group->look(), Standing::kFormed);
+  if (!groups[0]->reads_buffers()) GTEST_SKIP() << "the system lets nobody read the memory of others";
+  const std::array<std::byte, 4> buffer{std::byte{7}, std::byte{8}, std::byte{9}, std::byte{10}};
+  CountedReads kernel;
+  const transport::KernelInPlace in_place(kernel);
+  TimePoint now{};
+  const auto read = [&] {
+    std::array<std::byte, 4> seen{};
+    const Outcome outcome =
+        groups[0]->read_buffer(1, seen, reinterpret_cast<std::uint64_t>(buffer.data()), now);
+    if (outcome == Outcome::kRead) {
+      EXPECT_EQ(seen, buffer);
+    }
+    return outcome;
+  };
+  EXPECT_EQ(read(), Outcome::kRead);
+  EXPECT_EQ(kernel.proofs, 1);
+  now += std::chrono::microseconds(90);
+  EXPECT_EQ(read(), Outcome::kRead);
+  EXPECT_EQ(kernel.proofs, 1);
+  now += std::chrono::microseconds(90);
+  EXPECT_EQ(read(), Outcome::kRead) << "longer after the last proof, though not after the last read";
+  EXPECT_EQ(kernel.proofs, 2);
+  groups[1]->withdraw();
+  EXPECT_EQ(read(), Outcome::kNotThePeer) << "shortly after a proof";
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(read(), Outcome::kNotThePeer);
 }
 
 /// What `of` writes is all that the child says before it sleeps for good.

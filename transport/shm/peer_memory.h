@@ -58,6 +58,9 @@ class PeerMemory {
   /// up once: so on kRead the bytes are the peer's, and its buffer was not yet returned to its owner when
   /// they were read. In all other cases `to` may have been written.
   Outcome read(std::span<std::byte> to, std::uint64_t from) const noexcept;
+  /// As read(), without the nonce, which takes a tenth of a short read's time: whoever calls it knows by
+  /// other means that the process is the peer, and that its buffer was not yet returned when this ends.
+  Outcome read_unproven(std::span<std::byte> to, std::uint64_t from) const noexcept;
   /// Whether the nonce is where the peer says.
   Outcome verify() const noexcept { return read({}, 0); }
 
