@@ -85,7 +85,7 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
 
 std::optional<int> Communicator::State::gone_before_connecting() {
   if (!mesh->opening()) return std::nullopt;
-  if (absentees.gone && mesh->awaits(*absentees.gone)) return absentees.gone;
+  if (const auto gone = absentees->gone(); gone && mesh->awaits(*gone)) return gone;
   if (!host || host->standing() == HostGroup::Standing::kRefused) return std::nullopt;
   for (int peer = 0; peer < host->size(); ++peer) {
     if (host->absence(peer) != HostGroup::Absence::kNone && mesh->awaits(peer)) return peer;

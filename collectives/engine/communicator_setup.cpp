@@ -193,6 +193,7 @@ void Communicator::State::set_up(const MayCome& may_come) {
       router = std::make_shared<transport::Router>(options.router);
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
+    absentees.emplace(*signal, rendezvous, size, [this](int peer) { return mesh->awaits(peer); });
     if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
     RankRecord own{options.router.host.name,
                    options.router.host.cluster,
@@ -213,7 +214,6 @@ void Communicator::State::set_up(const MayCome& may_come) {
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
-    token = own.token;
     signal->watch(rendezvous, rank, deadline);
     const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline, may_come);
     std::vector<Mesh::Peer> peers;
@@ -273,12 +273,6 @@ std::string Communicator::State::record_key(int rank) const {
   return fmt::format("{}/{}/{}", rendezvous.prefix, kRankRecords, rank);
 }
 
-bool Communicator::State::has_met_in(Store& store) const {
-  const int rank = options.identity.rank;
-  const auto record = store.try_get(record_key(rank));
-  return record && RankRecord::decode(*record, rank).token == token;
-}
-
 StandbyStore Communicator::State::own_standby() {
   if (options.store) return {};  // whoever reaches the store in another way does not meet over the network
   const bool in_host = is_loopback(rendezvous.known_as);
@@ -287,7 +281,7 @@ StandbyStore Communicator::State::own_standby() {
         in_host ? std::string(kLoopbackAddress) : rendezvous_address(options.router.host);
     standby = std::make_shared<OwnStandby>(address, router->options().secret, options.log);
   }
-  return {standby->address, static_cast<std::uint16_t>(standby->server.port())};
+  return {standby->address, static_cast<std::uint16_t>(standby->server.port()), standby->server.id()};
 }
 
 std::string Communicator::State::name_store_keeper() const {

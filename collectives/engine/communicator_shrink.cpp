@@ -121,8 +121,8 @@ class Communicator::Shrinking {
     const bool own = rank == whole_.rank();
     if (own) state_.standby->server.serve();
     const StandbyStore& known = standby_of(rank);
-    at.store =
-        store_at(own ? state_.standby->server.own_address() : known.address, known.port, whole_.secret());
+    at.store = store_at(own ? state_.standby->server.own_address() : known.address, known.port,
+                        whole_.secret(), known.id);
     at.known_as = known.address;
     at.port = known.port;
     at.kept_here = own;
@@ -179,12 +179,7 @@ class Communicator::Shrinking {
 
   /// Throws kRemote where it is gone.
   std::unique_ptr<Store> reach(const Rendezvous& at, Duration patience) const {
-    auto store = at.store->reconnect(within(patience), state_.options.log);
-    if (at.store == at_.store && !state_.has_met_in(*store)) {
-      fail(Cause::kRemote, "another store listens at {}:{} now, in which this job has not met", at.known_as,
-           at.port);
-    }
-    return store;
+    return at.store->reconnect(within(patience), state_.options.log);
   }
 
   /// Meets the others there, and makes this rank's part.

@@ -21,7 +21,6 @@
 namespace tombolo::collectives {
 namespace {
 
-using store::Watch;
 using transport::Secret;
 
 const Secret kForkSecret = Secret::from_text("open sesame");
@@ -31,9 +30,9 @@ constexpr unsigned kLongestLife = 120;  // seconds: no process of a test outlive
 std::unique_ptr<Store> client_of(int port) {
   return Store::connect("127.0.0.1", port, kForkSecret, Deadline::after(kForkPatience), Log());
 }
-std::unique_ptr<Watch> watch_of(int port) {
-  return std::make_unique<Watch>("127.0.0.1", port, kForkSecret, "abort", "present/1",
-                                 Deadline::after(kForkPatience));
+std::unique_ptr<StoreWatch> watch_of(int port) {
+  return store_at("127.0.0.1", port, kForkSecret)
+      ->watch("abort", "present/1", Deadline::after(kForkPatience));
 }
 std::unique_ptr<StoreServer> server_at(int port) {
   return std::make_unique<StoreServer>("127.0.0.1", port, kForkSecret, Log());
@@ -196,7 +195,7 @@ TEST(StoreFork, AChildKeepsNoPort) {
 TEST(StoreFork, AChildThatExitsAsAProgramDoesLeavesTheStoreAlone) {
   static std::unique_ptr<StoreServer> server;
   static std::unique_ptr<Store> client;
-  static std::unique_ptr<Watch> watch;
+  static std::unique_ptr<StoreWatch> watch;
   server = server_at(0);
   client = client_of(server->port());
   watch = watch_of(server->port());

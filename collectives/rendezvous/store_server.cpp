@@ -54,6 +54,7 @@ struct Sessions {
   Log log;
   StoreLimits limits;
   StoreContents* contents = nullptr;
+  StoreId id{};
   std::set<std::shared_ptr<Session>> all;
   std::list<std::shared_ptr<Session>> unauthenticated;  // oldest first
   // Lines that whoever reaches the port can cause, and those that take the secret.
@@ -174,7 +175,8 @@ class Session final : public StoreContents::Client, public std::enable_shared_fr
       phase_ = Phase::kServing;
       sessions_.unauthenticated.remove(shared_from_this());
     }
-    verdict_ = store::make_verdict(sessions_.secret, nonce_, client, accepted);
+    verdict_ = store::make_verdict(sessions_.secret, nonce_, client,
+                                   accepted ? std::optional(sessions_.id) : std::nullopt);
     asio::async_write(socket_, asio::buffer(verdict_), then([this] {
                         if (phase_ == Phase::kHandshake) return close("wrong secret");
                         end_patience(read_timer_);
@@ -248,7 +250,10 @@ LimitedWarning reminder() {
 }  // namespace
 
 struct StoreServer::State {
-  explicit State(const StoreLimits& limits) : contents(limits) { sessions.limits = limits; }
+  explicit State(const StoreLimits& limits) : contents(limits) {
+    sessions.limits = limits;
+    transport::random_bytes(sessions.id);
+  }
 
   StoreContents contents;  // outlives the answers that handlers of `io` hold
   asio::io_context io{1};
@@ -435,6 +440,10 @@ StoreServer::~StoreServer() {
 
 int StoreServer::port() const noexcept {
   return state_->port;
+}
+
+const StoreId& StoreServer::id() const noexcept {
+  return state_->sessions.id;
 }
 
 const std::string& StoreServer::own_address() const noexcept {
