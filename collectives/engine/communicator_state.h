@@ -61,7 +61,10 @@ struct Communicator::State {
   StandbyStore own_standby();
   /// The key of what the rank has published.
   std::string record_key(int rank) const;
-  /// For errors: "rank 0 on host a"
+  /// For errors: "rank 2 on host a", and where it had another number in the communicator that this one was
+  /// shrunk from, "rank 2 (rank 5 before the shrink) on host a".
+  std::string name_rank(int rank) const;
+  /// For errors: that rank, or else what is known of the process.
   std::string name_store_keeper() const;
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
@@ -267,12 +270,13 @@ struct Communicator::State {
   std::vector<StandbyStore> standbys;  ///< by rank; empty for one rank
   std::optional<int> store_keeper;  ///< whose process keeps the store; nothing where none of the ranks does
   std::vector<Member> members;
-  std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank
-  bool same_links = true;              ///< all ranks knew the same of them: links_digest()
-  Discovery discovery;                 ///< its islands in place of clusters that nobody declared
-  std::optional<NetworkWatch> watch;   ///< nothing where it found none itself
-  std::optional<WatchedCall> watched;  ///< under way, and no other one
-  std::size_t networks = 0;            ///< how often the network was measured while calls were made
+  std::vector<int> ranks_before_shrink;  ///< by rank; empty where it was not made by shrink()
+  std::vector<std::string> addresses;    ///< of the NICs of each rank's host; empty for one rank
+  bool same_links = true;                ///< all ranks knew the same of them: links_digest()
+  Discovery discovery;                   ///< its islands in place of clusters that nobody declared
+  std::optional<NetworkWatch> watch;     ///< nothing where it found none itself
+  std::optional<WatchedCall> watched;    ///< under way, and no other one
+  std::size_t networks = 0;              ///< how often the network was measured while calls were made
   RankMap rank_map;
   std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
   std::unique_ptr<Mesh> mesh;     ///< null for a single rank

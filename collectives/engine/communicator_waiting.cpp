@@ -116,7 +116,8 @@ void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
                                       rendezvous.known_as, rendezvous.port));
   }
   if (standing.rank == rank) fail_this_rank(cause, text);
-  fail_this_rank(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
+  fail_this_rank(standing.cause,
+                 fmt::format("{} gave up first: {}", name_rank(standing.rank), standing.text));
 }
 
 void Communicator::State::end_with(Cause cause, const std::string& text) {
@@ -178,7 +179,7 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
         if (error.cause() != Cause::kTimeout) throw;
       }
       if (store->try_get(key(member.rank))) continue;
-      absent += fmt::format("{}rank {} on host {}", absent.empty() ? "" : ", ", member.rank, member.host);
+      absent += (absent.empty() ? "" : ", ") + name_rank(member.rank);
     }
     return absent.empty() ? "; all ranks wait" : "; not waiting themselves: " + absent;
   } catch (const Error& error) {
@@ -212,8 +213,7 @@ Duration Communicator::State::check_other_ranks(TimePoint idle_since,
       break;
   }
   fail_all_ranks(Cause::kRemote,
-                 fmt::format("{}: rank {} on host {} failed: it was gone before it had connected", what(),
-                             *gone, members[static_cast<std::size_t>(*gone)].host));
+                 fmt::format("{}: {} failed: it was gone before it had connected", what(), name_rank(*gone)));
 }
 
 void Communicator::State::sleep(Duration most) {

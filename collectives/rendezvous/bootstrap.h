@@ -55,7 +55,8 @@ class StoreServer {
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
               const Resolve& resolve = {}, const StoreLimits& limits = {}, Begin begin = Begin::kNow);
   ~StoreServer();
-  /// Serves from here on, unless it does already. Any thread.
+  /// Serves from here on, unless it does already. Any thread. Throws kSystem where there is no thread for it;
+  /// it may then be called again.
   void serve();
   int port() const noexcept;
   const StoreId& id() const noexcept;

@@ -9,6 +9,7 @@
 #include <list>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -266,15 +267,19 @@ struct StoreServer::State {
   Sessions sessions;
   int port = 0;
   std::string own_address;
-  std::once_flag served;
-  std::thread thread;  // from serve() on
+  std::mutex serving;
+  std::thread thread;  // from serve() on; under `serving` until then
   const unsigned generation = transport::fork_generation();
 
   /// Handles connections until finish(). Whatever a client causes ends that client alone.
   void run() noexcept {
     for (bool again = false;; again = true) {
       try {
-        if (again && acceptor.is_open()) pause();
+        if (!again) {
+          accept();
+        } else if (acceptor.is_open()) {
+          pause();
+        }
         io.run();
         return;
       } catch (const std::exception& problem) {
@@ -421,10 +426,14 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
 }
 
 void StoreServer::serve() {
-  std::call_once(state_->served, [state = state_.get()] {
-    state->accept();
-    state->thread = std::thread([state] { state->run(); });
-  });
+  const std::lock_guard lock(state_->serving);
+  if (state_->thread.joinable()) return;
+  try {
+    state_->thread = std::thread([state = state_.get()] { state->run(); });
+  } catch (const std::system_error& error) {
+    fail(Cause::kSystem, "store: port {} is not served, for there is no thread for it: {} (ulimit -u?)",
+         state_->port, error.what());
+  }
 }
 
 StoreServer::~StoreServer() {
