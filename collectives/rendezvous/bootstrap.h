@@ -46,7 +46,7 @@ class StoreServer {
   /// The addresses of a name, in digits; throws where there are none.
   using Resolve = std::function<std::vector<std::string>(const std::string& name)>;
   /// When it begins to serve. Of one on standby the port is taken, and whoever connects waits until serve()
-  /// is called: it costs descriptors and no thread, and once its process has died nobody listens there.
+  /// is called: it costs a descriptor and no thread, and once its process has died nobody listens there.
   enum class Begin { kNow, kOnDemand };
 
   /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
@@ -55,8 +55,8 @@ class StoreServer {
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
               const Resolve& resolve = {}, const StoreLimits& limits = {}, Begin begin = Begin::kNow);
   ~StoreServer();
-  /// Serves from here on, unless it does already. Any thread. Throws kSystem where there is no thread for it;
-  /// it may then be called again.
+  /// Serves from here on, unless it does already. Any thread. Throws kSystem where there is no thread or
+  /// descriptor left for it; it may then be called again.
   void serve();
   int port() const noexcept;
   const StoreId& id() const noexcept;

@@ -25,6 +25,11 @@ std::unique_ptr<StoreServer> standby() {
                                        StoreLimits(), StoreServer::Begin::kOnDemand);
 }
 
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
 Answer awaited(ListenerProbe& probe, Answer wanted) {
   const auto deadline = Deadline::after(kProbePatience);
   Answer last = probe.look();
@@ -69,16 +74,12 @@ TEST(ListenerProbe, RefusesWhatIsNoAddress) {
 // They take turns: a job may have more ranks than this process may have descriptors.
 TEST(ListenerProbes, FindOutAboutManyByFewConnectionsAtATime) {
   constexpr std::size_t kListeners = 3 * ListenerProbes::kMost, kGone = 2 * ListenerProbes::kMost;
-  const auto descriptors = [] {
-    const std::filesystem::directory_iterator all("/proc/self/fd");
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-  };
   const int dead = standby()->port();
   const auto store = standby();
   ListenerProbes probes;
   for (std::size_t i = 0; i < kListeners + kGone; ++i)
     probes.add({"127.0.0.1", static_cast<std::uint16_t>(i % 5 < 3 ? store->port() : dead)});
-  const std::size_t before = descriptors();
+  const std::size_t before = open_descriptors();
   const auto deadline = Deadline::after(kProbePatience);
   std::size_t listen = 0, gone = 0;
   while (listen + gone < kListeners + kGone && !deadline.passed()) {
@@ -88,7 +89,7 @@ TEST(ListenerProbes, FindOutAboutManyByFewConnectionsAtATime) {
       listen += answer == Answer::kListens ? 1 : 0;
       gone += answer == Answer::kGone ? 1 : 0;
     }
-    ASSERT_LE(descriptors(), before + ListenerProbes::kMost);
+    ASSERT_LE(open_descriptors(), before + ListenerProbes::kMost);
   }
   EXPECT_EQ(listen, kListeners);
   EXPECT_EQ(gone, kGone);
@@ -112,6 +113,17 @@ TEST(ListenerProbes, SeeTheEndOfOneThatListenedInItsTurn) {
   EXPECT_TRUE(look_until(Answer::kListens));
   ends.reset();
   EXPECT_TRUE(look_until(Answer::kGone));
+}
+
+// Each communicator that is made by itself has one.
+TEST(StandbyStore, TakesOneDescriptorUntilItServes) {
+  const std::size_t before = open_descriptors();
+  const auto store = standby();
+  EXPECT_EQ(open_descriptors(), before + 1);
+  store->serve();
+  const auto client =
+      Store::connect("127.0.0.1", store->port(), kProbeSecret, Deadline::after(kProbePatience), Log());
+  EXPECT_FALSE(client->try_get("key"));
 }
 
 TEST(StandbyStore, ServesThoseThatHaveWaitedOnceItIsAsked) {

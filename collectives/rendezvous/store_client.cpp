@@ -250,6 +250,7 @@ bool Watch::await_value(Deadline deadline) {
 }
 
 void Watch::ask(std::string_view key) {
+  TOMBOLO_CHECK(question_ == 0, "a question is open: {}", question_);
   answer_.reset();
   if (news_ != News::kNone) return;
   try {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -256,12 +257,18 @@ struct StoreServer::State {
     transport::random_bytes(sessions.id);
   }
 
-  StoreContents contents;  // outlives the answers that handlers of `io` hold
-  asio::io_context io{1};
-  tcp::acceptor acceptor{io};
+  /// What it takes to serve, for which asio opens descriptors of its own.
+  struct Loop {
+    asio::io_context io{1};
+    tcp::acceptor acceptor{io};
+    asio::steady_timer patience{io}, resting{io};
+  };
+
+  StoreContents contents;          // outlives the answers that handlers of the loop hold
+  transport::Descriptor listener;  // until there is a loop
+  tcp protocol = tcp::v4();        // of the listener
+  std::optional<Loop> loop;        // from serve() on
   transport::NotInherited own_acceptor;
-  asio::steady_timer patience{io};
-  asio::steady_timer resting{io};
   LimitedWarning cannot_accept = reminder(), too_many = reminder(), too_many_unauthenticated = reminder(),
                  failed = reminder();
   Sessions sessions;
@@ -277,10 +284,10 @@ struct StoreServer::State {
       try {
         if (!again) {
           accept();
-        } else if (acceptor.is_open()) {
+        } else if (loop->acceptor.is_open()) {
           pause();
         }
-        io.run();
+        loop->io.run();
         return;
       } catch (const std::exception& problem) {
         warn_of(problem);
@@ -296,8 +303,8 @@ struct StoreServer::State {
   }
 
   void accept() {
-    acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
-      if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
+    loop->acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted || !loop->acceptor.is_open()) return;
       if (error) {
         cannot_accept.write(sessions.log,
                             "store: cannot accept connections on port {}: {} (errno {}); trying on", port,
@@ -335,20 +342,26 @@ struct StoreServer::State {
   /// in an endless loop.
   void pause() {
     ErrorCode ignored;
-    acceptor.cancel(ignored);  // where one is under way, it must not become two
-    resting.expires_after(kAcceptPause);
-    resting.async_wait([this](ErrorCode stopped) {
-      if (!stopped && acceptor.is_open()) accept();
+    loop->acceptor.cancel(ignored);  // where one is under way, it must not become two
+    loop->resting.expires_after(kAcceptPause);
+    loop->resting.async_wait([this](ErrorCode stopped) {
+      if (!stopped && loop->acceptor.is_open()) accept();
     });
   }
 
   void listen(const ListenPlan& plan, const std::string& address, int wanted) {
+    asio::io_context io;
+    tcp::acceptor acceptor(io);
+    transport::NotInherited own;
     ErrorCode error;
     for (const auto& one : plan.addresses) {
       const tcp::endpoint endpoint(asio::ip::make_address(one), static_cast<std::uint16_t>(wanted));
-      stop_accepting();
-      acceptor.open(endpoint.protocol(), error);
-      if (!error) own_acceptor = transport::not_inherited(acceptor.native_handle());
+      ErrorCode ignored;
+      own.reset();
+      acceptor.close(ignored);
+      protocol = endpoint.protocol();
+      acceptor.open(protocol, error);
+      if (!error) own = transport::not_inherited(acceptor.native_handle());
       if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
       if (!error && plan.everywhere && endpoint.address().is_v6())
         acceptor.set_option(asio::ip::v6_only(false), error);
@@ -371,27 +384,36 @@ struct StoreServer::State {
     const auto bound = acceptor.local_endpoint();
     port = bound.port();
     own_address = plan.everywhere ? "127.0.0.1" : bound.address().to_string();
+    listener.reset(acceptor.release());
+    own_acceptor = std::move(own);  // the number stays
   }
 
-  void stop_accepting() noexcept {
-    ErrorCode ignored;
-    own_acceptor.reset();
-    acceptor.close(ignored);
+  void make_loop() {
+    loop.emplace();
+    ErrorCode error;
+    loop->acceptor.assign(protocol, listener.get(), error);
+    if (error) {
+      loop.reset();
+      throw std::system_error(error);
+    }
+    listener.release();
   }
 
   void finish() {
-    stop_accepting();
-    resting.cancel();
+    ErrorCode ignored;
+    own_acceptor.reset();
+    loop->acceptor.close(ignored);
+    loop->resting.cancel();
     const auto all = sessions.all;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
-    patience.expires_after(kServerClosingPatience);
-    patience.async_wait([this](ErrorCode) { io.stop(); });
+    loop->patience.expires_after(kServerClosingPatience);
+    loop->patience.async_wait([this](ErrorCode) { loop->io.stop(); });
     wait_for_sessions();
   }
 
   void wait_for_sessions() {
-    if (sessions.all.empty()) return io.stop();
-    asio::post(io, [this] { wait_for_sessions(); });
+    if (sessions.all.empty()) return loop->io.stop();
+    asio::post(loop->io, [this] { wait_for_sessions(); });
   }
 };
 
@@ -429,10 +451,13 @@ void StoreServer::serve() {
   const std::lock_guard lock(state_->serving);
   if (state_->thread.joinable()) return;
   try {
+    if (!state_->loop) state_->make_loop();
     state_->thread = std::thread([state = state_.get()] { state->run(); });
   } catch (const std::system_error& error) {
-    fail(Cause::kSystem, "store: port {} is not served, for there is no thread for it: {} (ulimit -u?)",
-         state_->port, error.what());
+    fail(
+        Cause::kSystem,
+        "store: port {} is not served, for there is no thread, or no descriptor, for it: {} (ulimit -u, -n?)",
+        state_->port, error.what());
   }
 }
 
@@ -443,7 +468,7 @@ StoreServer::~StoreServer() {
     return;
   }
   if (!state_->thread.joinable()) return;
-  asio::post(state_->io, [state = state_.get()] { state->finish(); });
+  asio::post(state_->loop->io, [state = state_.get()] { state->finish(); });
   state_->thread.join();
 }
 
