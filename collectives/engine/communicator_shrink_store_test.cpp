@@ -101,8 +101,8 @@ TEST(Shrink, DoesNotMeetInALaterStoreAtTheSameAddress) {
   EXPECT_EQ(went_on, 2);
   const auto client = Store::connect("127.0.0.1", store->port(), kTestSecret,
                                      Deadline::after(std::chrono::seconds(60)), Log());
-  for (const int rank : {1, 2}) {
-    const std::string key = fmt::format("{}/shrunk/1/here/{}", Options().store_prefix, rank);
+  for (const std::string_view end : {"decider/0", "ranks", "rank/0", "made"}) {
+    const std::string key = fmt::format("{}/shrunk/1/{}", Options().store_prefix, end);
     EXPECT_FALSE(client->try_get(key)) << key;
   }
 }
