@@ -70,6 +70,14 @@ bool AbortSignal::store_has_ended(Deadline deadline) {
   return watch_ && watch_->has_ended(deadline);
 }
 
+void AbortSignal::ask(std::string_view key) {
+  if (watch_) watch_->ask(key);
+}
+
+std::optional<bool> AbortSignal::answer() {
+  return watch_ ? watch_->answer() : std::nullopt;
+}
+
 AbortSignal::News AbortSignal::await(Deadline deadline) {
   for (;;) {
     const bool last_look = deadline.passed();
@@ -89,10 +97,14 @@ AbortNote AbortSignal::publish(const Rendezvous& rendezvous, const AbortNote& ow
   try {
     const auto store =
         rendezvous.store->reconnect(Deadline::after(kPublishPatience, *rendezvous.clock), Log());
-    return AbortNote::decode(store->claim(abort_key(rendezvous), own.encode()));
+    return publish(*store, rendezvous, own);
   } catch (...) {
     return own;
   }
+}
+
+AbortNote AbortSignal::publish(Store& store, const Rendezvous& rendezvous, const AbortNote& own) {
+  return AbortNote::decode(store.claim(abort_key(rendezvous), own.encode()));
 }
 
 }  // namespace tombolo::collectives

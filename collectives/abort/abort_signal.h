@@ -63,6 +63,10 @@ class AbortSignal {
   /// Whether its process has ended, or closed the store: the connection that was made at the beginning says
   /// so. Waits for that end until the deadline.
   bool store_has_ended(Deadline deadline);
+  /// Asks the store whether a key is there, as StoreWatch::ask(), and answer(): never where there is no
+  /// store, or it has gone.
+  void ask(std::string_view key);
+  std::optional<bool> answer();
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
@@ -72,6 +76,8 @@ class AbortSignal {
   /// Publishes this rank's note unless there is one already; returns the one that counts; when the store
   /// cannot be reached in kPublishPatience, this rank's own. From any thread.
   static AbortNote publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept;
+  /// The same in a store that is reached already, which throws as that does.
+  static AbortNote publish(Store& store, const Rendezvous& rendezvous, const AbortNote& own);
 
  private:
   transport::Descriptor wakeup_;  // eventfd

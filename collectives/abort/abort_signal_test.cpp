@@ -208,7 +208,7 @@ class DyingStore {
     EXPECT_EQ(::recv(client, proof.data(), proof.size(), MSG_WAITALL), static_cast<ssize_t>(proof.size()));
     store::Nonce theirs{};
     EXPECT_TRUE(store::check_proof(kTestSecret, nonce, proof, theirs));
-    const auto verdict = store::make_verdict(kTestSecret, nonce, theirs, true);
+    const auto verdict = store::make_verdict(kTestSecret, nonce, theirs, StoreId{});
     ::send(client, verdict.data(), verdict.size(), MSG_NOSIGNAL);
     auto held = store::encode(store::Kind::kHold, 1, "comm/7/present/0", {});
     EXPECT_EQ(::recv(client, held.data(), held.size(), MSG_WAITALL), static_cast<ssize_t>(held.size()));
@@ -227,6 +227,21 @@ TEST(AbortSignal, AStoreThatDiesIsNews) {
   AbortSignal signal;
   signal.watch(at(server.port), 0, Deadline::after(seconds(60)));
   EXPECT_EQ(next_news(signal), AbortSignal::News::kStoreLost);
+}
+
+TEST(AbortSignal, TellsNobodyInALaterStoreAtTheSameAddress) {
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  const int port = server->port();
+  AbortSignal earlier, later;
+  const Rendezvous of_earlier = at(port);
+  earlier.watch(of_earlier, 0, Deadline::after(seconds(60)));
+  server.reset();
+  server = std::make_unique<StoreServer>("127.0.0.1", port, kTestSecret, Log());
+  later.watch(at(port), 0, Deadline::after(seconds(60)));
+  EXPECT_EQ(AbortSignal::publish(of_earlier, {6, Cause::kSystem, "alone"}).rank, 6);
+  AbortSignal::publish(at(port), {1, Cause::kRemote, "here"});
+  ASSERT_EQ(next_news(later), AbortSignal::News::kNote);
+  EXPECT_EQ(later.note().text, "here");
 }
 
 TEST(AbortSignal, TheOwnNoteStandsWhereNoStoreCanBeReached) {

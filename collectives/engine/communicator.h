@@ -184,7 +184,7 @@ class Communicator {
 
  private:
   /// This process's part of what split() makes of those ranks, by its own order, which meet `at` there.
-  /// `may_come` is asked for ranks of this communicator.
+  /// `may_come`, which shrink() gives, is asked for ranks of this communicator.
   std::unique_ptr<State> make_child(const Rendezvous& at, const std::vector<int>& ranks,
                                     const MayCome& may_come = {}) const;
   /// What `make` makes, once all ranks of this communicator have called it and those of `ranks`, this one's

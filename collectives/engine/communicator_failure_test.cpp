@@ -311,6 +311,41 @@ TEST(CommunicatorFailure, AbortFromAnotherThreadEndsAllRanks) {
   }
 }
 
+// Of the earlier job a rank may be left, which would end the one that was started again.
+TEST(CommunicatorFailure, ARankLeavesAloneTheStoreOfALaterJobAtTheSameAddress) {
+  auto store = std::make_unique<StoreServer>("127.0.0.1", 0, kTestSecret, Log());
+  const int port = store->port();
+  std::atomic<bool> over{false};
+  const auto outcomes = run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        all.barrier();
+        if (all.rank() == 0) {
+          const auto late = Deadline::after(std::chrono::seconds(60));
+          while (!over && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return;
+        }
+        store.reset();
+        store = std::make_unique<StoreServer>("127.0.0.1", port, kTestSecret, Log());
+        all.set_deadline(std::chrono::milliseconds(50));
+        try {
+          all.barrier();
+          ADD_FAILURE() << "rank 0 has not come";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.cause(), Cause::kTimeout) << error.what();
+          EXPECT_NE(std::string(error.what()).find("another store listens there now"), std::string::npos)
+              << error.what();
+        }
+        over = true;
+      },
+      [&](Options& options) { options.identity.port = port; });
+  EXPECT_FALSE(outcomes[1].threw) << outcomes[1].text;
+  const auto client =
+      Store::connect("127.0.0.1", port, kTestSecret, Deadline::after(std::chrono::seconds(60)), Log());
+  for (const std::string_view key : {"comm/0/abort", "comm/0/stuck/1"})
+    EXPECT_FALSE(client->try_get(key)) << key;
+}
+
 TEST(CommunicatorFailure, EveryLaterCallFailsTheSameWay) {
   run_ranks("AA", [](Communicator& all) {
     all.barrier();

@@ -63,8 +63,7 @@ bool Communicator::State::spin_in_host_memory(std::uint64_t number) {
 void Communicator::State::check_host(const std::function<std::string()>& what) {
   if (!host || host->standing() == HostGroup::Standing::kRefused) return;
   const auto failed = [&](int peer, std::string_view why) {
-    fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
-                                               members[static_cast<std::size_t>(peer)].host, why));
+    fail_all_ranks(Cause::kRemote, fmt::format("{}: {} failed: {}", what(), name_rank(peer), why));
   };
   if (const auto peer = host_collective->mismatch()) {
     failed(*peer,
@@ -85,7 +84,7 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
 
 std::optional<int> Communicator::State::gone_before_connecting() {
   if (!mesh->opening()) return std::nullopt;
-  if (absentees.gone && mesh->awaits(*absentees.gone)) return absentees.gone;
+  if (const auto gone = absentees->gone(); gone && mesh->awaits(*gone)) return gone;
   if (!host || host->standing() == HostGroup::Standing::kRefused) return std::nullopt;
   for (int peer = 0; peer < host->size(); ++peer) {
     if (host->absence(peer) != HostGroup::Absence::kNone && mesh->awaits(peer)) return peer;

@@ -42,11 +42,19 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
 
-std::string list_ranks(const std::vector<int>& ranks) {
+/// " (rank 5 before the shrink)"; empty where it had the same number, or there was none.
+std::string name_before_shrink(int rank, const std::vector<int>& before) {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= before.size()) return {};
+  const int was = before[static_cast<std::size_t>(rank)];
+  return was == rank ? "" : fmt::format(" (rank {} before the shrink)", was);
+}
+
+/// `before`: State::ranks_before_shrink.
+std::string list_ranks(const std::vector<int>& ranks, const std::vector<int>& before) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   constexpr std::size_t kMost = 16;
   for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : "", ranks[i]);
+    text += fmt::format("{}{}{}", i > 0 ? ", " : "", ranks[i], name_before_shrink(ranks[i], before));
   if (ranks.size() > kMost) text += fmt::format(" and {} more", ranks.size() - kMost);
   return text;
 }
@@ -69,9 +77,10 @@ bool gave_up(AbortSignal& signal) {
   return signal.check() == AbortSignal::News::kNote;
 }
 
-[[noreturn]] void fail_by_note(const AbortSignal& signal) {
+[[noreturn]] void fail_by_note(const AbortSignal& signal, const std::vector<int>& before) {
   const AbortNote& note = signal.note();
-  fail(note.cause, "rank {} gave up first: {}", note.rank, note.text);
+  fail(note.cause, "rank {}{} gave up first: {}", note.rank, name_before_shrink(note.rank, before),
+       note.text);
 }
 
 /// What rank 0 publishes begins with this in place of a table that it cannot read: why it cannot.
@@ -106,7 +115,8 @@ void stay_until_all_have_read(Store& store, const Rendezvous& at, std::string_vi
 /// the one that gives up before all have come, or those that have died.
 std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, std::string_view what,
                                             AbortSignal& signal, int rank, int size, Deadline deadline,
-                                            const Communicator::MayCome& may_come = {}) {
+                                            const Communicator::MayCome& may_come = {},
+                                            const std::vector<int>& before = {}) {
   std::vector<std::optional<std::vector<std::byte>>> arrived(static_cast<std::size_t>(size));
   const auto key = [&](int of) { return fmt::format("{}/{}/{}", at.prefix, what, of); };
   const auto missing = [&] {
@@ -134,23 +144,24 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
       waiting = missing();
       if (one_gave_up) break;
       // The store may see the end of a rank before what it has published last: only the second look counts.
-      const auto before = std::exchange(dead, that_are_gone(waiting, may_come));
-      if (!dead.empty() && dead == before) break;
+      const auto dead_before = std::exchange(dead, that_are_gone(waiting, may_come));
+      if (!dead.empty() && dead == dead_before) break;
       if (last_look && !waiting.empty()) {
         fail(Cause::kTimeout,
              "{} of {} did not arrive within {} at {}:{}. Were they started, with the same address and port?",
-             list_ranks(waiting), size, format_seconds(to_seconds(deadline.allowed())), at.known_as, at.port);
+             list_ranks(waiting, before), size, format_seconds(to_seconds(deadline.allowed())), at.known_as,
+             at.port);
       }
     }
   } catch (const Error& error) {
     if (error.cause() != Cause::kRemote) throw;
-    fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
-         size, at.known_as, at.port, error.what());
+    fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})",
+         list_ranks(missing(), before), size, at.known_as, at.port, error.what());
   }
   if (!missing().empty()) {
-    if (gave_up(signal)) fail_by_note(signal);
-    fail(Cause::kRemote, "{} of {} died before arriving at {}:{}", list_ranks(dead), size, at.known_as,
-         at.port);
+    if (gave_up(signal)) fail_by_note(signal, before);
+    fail(Cause::kRemote, "{} of {} died before arriving at {}:{}", list_ranks(dead, before), size,
+         at.known_as, at.port);
   }
   stay_until_all_have_read(store, at, what, signal, rank, size, deadline, may_come);
   std::vector<std::vector<std::byte>> all;
@@ -193,6 +204,7 @@ void Communicator::State::set_up(const MayCome& may_come) {
       router = std::make_shared<transport::Router>(options.router);
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
+    absentees.emplace(*signal, rendezvous, size, [this](int peer) { return mesh->awaits(peer); });
     if (may_use_host_memory()) host = HostGroup::create(reach_in_host());
     RankRecord own{options.router.host.name,
                    options.router.host.cluster,
@@ -213,9 +225,9 @@ void Communicator::State::set_up(const MayCome& may_come) {
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
-    token = own.token;
     signal->watch(rendezvous, rank, deadline);
-    const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline, may_come);
+    const auto records = collect(*store, rendezvous, kRankRecords, *signal, rank, size, deadline, may_come,
+                                 ranks_before_shrink);
     std::vector<Mesh::Peer> peers;
     std::vector<HostCard> cards;
     for (int peer = 0; peer < size; ++peer) {
@@ -233,7 +245,7 @@ void Communicator::State::set_up(const MayCome& may_come) {
       if (record.keeps_store) store_keeper = peer;
       addresses.emplace_back();
       for (const auto& offer : record.endpoint.offers) addresses.back() += offer.address + ' ';
-      peers.push_back({record.host, record.endpoint});
+      peers.push_back({record.host, record.endpoint, name_before_shrink(peer, ranks_before_shrink)});
       cards.push_back(record.memory);
       if (record.host == own.host) neighbours.push_back(record.processors);
     }
@@ -273,12 +285,6 @@ std::string Communicator::State::record_key(int rank) const {
   return fmt::format("{}/{}/{}", rendezvous.prefix, kRankRecords, rank);
 }
 
-bool Communicator::State::has_met_in(Store& store) const {
-  const int rank = options.identity.rank;
-  const auto record = store.try_get(record_key(rank));
-  return record && RankRecord::decode(*record, rank).token == token;
-}
-
 StandbyStore Communicator::State::own_standby() {
   if (options.store) return {};  // whoever reaches the store in another way does not meet over the network
   const bool in_host = is_loopback(rendezvous.known_as);
@@ -287,13 +293,17 @@ StandbyStore Communicator::State::own_standby() {
         in_host ? std::string(kLoopbackAddress) : rendezvous_address(options.router.host);
     standby = std::make_shared<OwnStandby>(address, router->options().secret, options.log);
   }
-  return {standby->address, static_cast<std::uint16_t>(standby->server.port())};
+  return {standby->address, static_cast<std::uint16_t>(standby->server.port()), standby->server.id()};
+}
+
+std::string Communicator::State::name_rank(int rank) const {
+  const bool known = rank >= 0 && static_cast<std::size_t>(rank) < members.size();
+  return fmt::format("rank {}{}{}{}", rank, name_before_shrink(rank, ranks_before_shrink),
+                     known ? " on host " : "", known ? members[static_cast<std::size_t>(rank)].host : "");
 }
 
 std::string Communicator::State::name_store_keeper() const {
-  if (store_keeper)
-    return fmt::format("rank {} on host {}", *store_keeper,
-                       members[static_cast<std::size_t>(*store_keeper)].host);
+  if (store_keeper) return name_rank(*store_keeper);
   return options.store_elsewhere ? "the process that made the unique id" : "the process that keeps the store";
 }
 
@@ -360,7 +370,7 @@ void Communicator::State::discover(Store& store, Deadline deadline) {
                                  networks == 0 ? Known::kMayBeKept : Known::kOnlyMeasured);
   } catch (const Error& error) {
     if (error.cause() == Cause::kRemote && signal->await(within(kNotePatience)) == AbortSignal::News::kNote)
-      fail_by_note(*signal);
+      fail_by_note(*signal, ranks_before_shrink);
     throw;
   }
   if (!discovery.islands.empty())
@@ -372,11 +382,10 @@ std::vector<std::byte> Communicator::State::await_rank(Store& store, const std::
   for (;;) {
     if (gave_up(*signal)) {
       if (auto there = store.try_get(key)) return *std::move(there);
-      fail_by_note(*signal);
+      fail_by_note(*signal, ranks_before_shrink);
     }
     if (deadline.passed()) {
-      fail(Cause::kTimeout, "rank {} on host {} did not {} within {} (did its process die?)", of,
-           members[static_cast<std::size_t>(of)].host, did_not,
+      fail(Cause::kTimeout, "{} did not {} within {} (did its process die?)", name_rank(of), did_not,
            format_seconds(to_seconds(deadline.allowed())));
     }
     try {

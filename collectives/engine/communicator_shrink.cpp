@@ -40,7 +40,7 @@ class Communicator::Shrinking {
         excluded_(excluded),
         at_(std::move(at)),
         dead_(static_cast<std::size_t>(whole.size()), false) {
-    for (const StandbyStore& one : state_.standbys) probes_.emplace_back(one.address, one.port);
+    for (const StandbyStore& one : state_.standbys) probes_.add({one.address, one.port});
   }
 
   std::unique_ptr<State> run() {
@@ -121,8 +121,8 @@ class Communicator::Shrinking {
     const bool own = rank == whole_.rank();
     if (own) state_.standby->server.serve();
     const StandbyStore& known = standby_of(rank);
-    at.store =
-        store_at(own ? state_.standby->server.own_address() : known.address, known.port, whole_.secret());
+    at.store = store_at(own ? state_.standby->server.own_address() : known.address, known.port,
+                        whole_.secret(), known.id);
     at.known_as = known.address;
     at.port = known.port;
     at.kept_here = own;
@@ -152,7 +152,7 @@ class Communicator::Shrinking {
   bool may_live(int rank) {
     if (is_dead(rank)) return false;
     if (!may_keep(rank)) return true;
-    if (probes_[static_cast<std::size_t>(rank)].look() != ListenerProbe::Answer::kGone) return true;
+    if (probes_.look(static_cast<std::size_t>(rank)) != ListenerProbe::Answer::kGone) return true;
     note_gone(rank);
     return false;
   }
@@ -179,12 +179,7 @@ class Communicator::Shrinking {
 
   /// Throws kRemote where it is gone.
   std::unique_ptr<Store> reach(const Rendezvous& at, Duration patience) const {
-    auto store = at.store->reconnect(within(patience), state_.options.log);
-    if (at.store == at_.store && !state_.has_met_in(*store)) {
-      fail(Cause::kRemote, "another store listens at {}:{} now, in which this job has not met", at.known_as,
-           at.port);
-    }
-    return store;
+    return at.store->reconnect(within(patience), state_.options.log);
   }
 
   /// Meets the others there, and makes this rank's part.
@@ -197,18 +192,40 @@ class Communicator::Shrinking {
       if (error.cause() != Cause::kRemote && error.cause() != Cause::kTimeout) throw;
       return {nullptr, error.cause() == Cause::kRemote ? Reached::kGone : Reached::kSilent, error.what()};
     }
+    Survivors survivors(*store, at.prefix, whole_.rank(), whole_.size(), rules_in(*store), *at.clock,
+                        state_.options.deadline);
     try {
-      Survivors survivors(*store, at.prefix, whole_.rank(), whole_.size(), *at.clock,
-                          state_.options.deadline);
-      const Survivors::Rules rules = rules_in(*store);
-      const auto ranks = excluded_.empty() ? survivors.of_arrival(rules) : survivors.without(excluded_);
-      auto made = whole_.make_child(at, ranks, rules.may_come);
-      survivors.await_all(ranks, rules);
+      excluded_.empty() ? survivors.of_arrival() : survivors.without(excluded_);
+      auto made = whole_.make_child(at, survivors.agreed(),
+                                    [&](int rank) { return survivors.may_make_its_part(rank); });
+      survivors.await_all([&] { return made->signal->check() == AbortSignal::News::kNote; });
       return {std::move(made)};
-    } catch (const Error& error) {
-      if (error.cause() != Cause::kRemote || !has_gone(at)) throw;
-      return {nullptr, Reached::kGone, error.what()};
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const Error*>(&error);
+      const Cause cause = known != nullptr ? known->cause() : Cause::kSystem;
+      if (cause == Cause::kRemote && has_gone(at)) return {nullptr, Reached::kGone, error.what()};
+      give_up(*store, at, survivors.agreed(), {0, cause, error.what()});
     }
+  }
+
+  /// Called while an error is handled, which is thrown on unless another rank of `ranks` gave up before:
+  /// tells those, which would wait for this one.
+  [[noreturn]] void give_up(Store& store, const Rendezvous& at, const std::vector<int>& ranks,
+                            AbortNote note) const {
+    const auto own = std::ranges::find(ranks, whole_.rank());
+    if (own == ranks.end()) throw;
+    note.rank = static_cast<int>(own - ranks.begin());
+    AbortNote standing = note;
+    try {
+      standing = AbortSignal::publish(store, at, note);
+    } catch (const Error&) {  // then this rank cannot tell them
+    }
+    if (standing.rank == note.rank || standing.rank < 0 || standing.rank >= static_cast<int>(ranks.size()))
+      throw;
+    const int first = ranks[static_cast<std::size_t>(standing.rank)];
+    fail(standing.cause,
+         "shrink: rank {} on host {} could not make its part, which therefore no rank has: {}", first,
+         host_of(first), standing.text);
   }
 
   bool has_gone(const Rendezvous& at) const {
@@ -225,7 +242,7 @@ class Communicator::Shrinking {
   const std::vector<int>& excluded_;
   Rendezvous at_;
   std::vector<bool> dead_;  // by rank; as far as this one can be sure of it
-  std::vector<ListenerProbe> probes_;
+  ListenerProbes probes_;
 };
 
 std::unique_ptr<Communicator> Communicator::shrink(const std::vector<int>& excluded) {

@@ -7,6 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/clock.h"
@@ -98,8 +101,8 @@ TEST(Shrink, DoesNotMeetInALaterStoreAtTheSameAddress) {
   EXPECT_EQ(went_on, 2);
   const auto client = Store::connect("127.0.0.1", store->port(), kTestSecret,
                                      Deadline::after(std::chrono::seconds(60)), Log());
-  for (const int rank : {1, 2}) {
-    const std::string key = fmt::format("{}/shrunk/1/here/{}", Options().store_prefix, rank);
+  for (const std::string_view end : {"decider/0", "ranks", "rank/0", "made"}) {
+    const std::string key = fmt::format("{}/shrunk/1/{}", Options().store_prefix, end);
     EXPECT_FALSE(client->try_get(key)) << key;
   }
 }
@@ -242,6 +245,65 @@ TEST(Shrink, RefusesAMinorityWhereTheStoreIsGone) {
   });
   expect_fine(outcomes);
   EXPECT_EQ(refused, 1);
+}
+
+/// Counts to how many ports each thread has connected.
+class CountedPorts final : public transport::test::ForwardingKernel {
+ public:
+  int connect(int socket, const sockaddr* to, socklen_t bytes) noexcept override {
+    if (to->sa_family == AF_INET) {
+      sockaddr_in address{};
+      std::memcpy(&address, to, sizeof(address));
+      const std::lock_guard lock(mutex_);
+      ports_[std::this_thread::get_id()].insert(address.sin_port);
+    }
+    return ForwardingKernel::connect(socket, to, bytes);
+  }
+  /// The calling thread's, from here on.
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    ports_[std::this_thread::get_id()].clear();
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return ports_[std::this_thread::get_id()].size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::thread::id, std::set<in_port_t>> ports_;
+};
+
+// Of a thousand ranks each would have to, and would run out of descriptors.
+TEST(Shrink, LetsOneRankAskWhichOthersLive) {
+  CountedPorts kernel;
+  const transport::KernelInPlace in_place(kernel);
+  std::unique_ptr<StoreServer> store;
+  std::atomic<int> went_on{0}, asked{0};
+  std::array<HeldClock, 6> clocks;
+  run_at(
+      store, "AAABBB",
+      [&](Communicator& communicator) {
+        EXPECT_EQ(sum_of_ones(communicator), 6);
+        if (communicator.rank() == 0) {
+          store.reset();
+          throw Error(Cause::kInternal, "gives up");
+        }
+        fail_once(communicator);
+        kernel.forget();
+        const auto left =
+            shrink_in_no_time(communicator, clocks[static_cast<std::size_t>(communicator.rank())]);
+        // The store that is gone, the one on standby that has gone with it, and the one at which they meet.
+        asked += kernel.count() > 3 ? 1 : 0;
+        EXPECT_EQ(sum_of_ones(*left), 5);
+        ++went_on;
+      },
+      [&](Options& options) {
+        one_host(options);
+        options.router.clock = &clocks[static_cast<std::size_t>(options.identity.rank)];
+      });
+  EXPECT_EQ(went_on, 5);
+  EXPECT_LE(asked, 1);
 }
 
 /// What is said to be at kAddress is in this host's loopback. Refuses connections to a port of it once that

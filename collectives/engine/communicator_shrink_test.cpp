@@ -40,11 +40,13 @@ TEST(Shrink, GoesOnWithThoseThatComeAfterAFailure) {
             EXPECT_THROW(sum_of_ones(communicator), Error) << "the whole stays as it was";
             // And once more: those that are left lose another one.
             if (left->rank() == 1) throw Error(Cause::kInternal, "gives up, too");
-            EXPECT_THROW(
-                {
-                  for (;;) sum_of_ones(*left);
-                },
-                Error);
+            try {
+              for (;;) sum_of_ones(*left);
+            } catch (const Error& error) {
+              const std::string text = error.what(),
+                                was = victim == 1 ? "rank 1 (rank 2 before the shrink)" : "rank 1 on host";
+              EXPECT_NE(text.find(was), std::string::npos) << text;
+            }
             const auto two = shrink_in_no_time(*left, own);
             EXPECT_EQ(sum_of_ones(*two), 2);
             two->finalize();
@@ -144,28 +146,33 @@ TEST(Shrink, ExcludesWhomAllExclude) {
   expect_fine(outcomes);
 }
 
+// Neither waits for the other until its deadline.
 TEST(Shrink, RefusesListsThatDiffer) {
-  std::atomic<int> refused{0}, over{0};
-  HeldClock clock;
-  clock.hold();
+  std::atomic<bool> listed{false};
+  std::atomic<int> refused{0};
+  StoreHooks hooks;
+  hooks.before_get = [&](std::string_view key) { listed = listed || key.ends_with("/shrunk/1/rank/0"); };
   const auto outcomes = run_ranks(
       "AAB",
       [&](Communicator& communicator) {
         if (communicator.rank() == 2) return;
+        const auto late = Deadline::after(std::chrono::seconds(60));
+        while (communicator.rank() == 1 && !listed && !late.passed()) std::this_thread::yield();
         try {
-          const auto left =
-              communicator.shrink(communicator.rank() == 0 ? std::vector{2} : std::vector{0, 2});
+          communicator.shrink(communicator.rank() == 0 ? std::vector{2} : std::vector{0, 2});
         } catch (const Error& error) {
           if (error.cause() == Cause::kInvalidUsage) ++refused;
-        }
-        // The other one waits for this one until its deadline passes.
-        for (++over; over < 2;) {
-          clock.advance(std::chrono::seconds(1));
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          EXPECT_NE(std::string(error.what()).find("rank 1 goes on with ranks 1, and another one with 0, 1"),
+                    std::string::npos)
+              << error.what();
         }
       },
-      [&](Options& options) { options.router.clock = &clock; });
-  EXPECT_EQ(refused, 1);
+      [&](Options& options) {
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      });
+  expect_fine(outcomes);
+  EXPECT_EQ(refused, 2);
 }
 
 // The first one goes on alone: the other one comes later, and would not be waited for.
@@ -242,9 +249,14 @@ TEST(Shrink, FailsSoonWhereARankDiesInItAndIsMadeAgain) {
   std::array<HeldClock, 4> clocks;
   std::atomic<int> again{0};
   // Until they have agreed who goes on, no time passes for any of them.
+  std::atomic<std::thread::id> dead;
   hooks.before_put = [&](std::string_view key) {
+    if (dead.load() == std::this_thread::get_id()) throw Error(Cause::kInternal, "is dead");
     if (key.find("/shrunk/") == key.npos || key.find("/rank/") == key.npos) return;
-    if (key.ends_with("/shrunk/1/rank/1")) throw Error(Cause::kInternal, "dies");
+    if (key.ends_with("/shrunk/1/rank/1")) {
+      dead = std::this_thread::get_id();
+      throw Error(Cause::kInternal, "dies");
+    }
     const bool first = key.find("/shrunk/1/") != key.npos;
     // The ranks of what they make are 0, 1 and 2, or 0 and 1.
     const int of_it = key.back() - '0';
@@ -289,8 +301,9 @@ TEST(Shrink, FailsSoonWhereARankDiesInItAndIsMadeAgain) {
 TEST(Shrink, IsDecidedByAnotherRankWhereTheFirstOneDies) {
   StoreHooks hooks;
   std::atomic<int> went_on{0}, died{0};
-  std::atomic<std::thread::id> first;
+  std::atomic<std::thread::id> first, dead;
   hooks.before_put = [&](std::string_view key) {
+    if (dead.load() == std::this_thread::get_id()) throw Error(Cause::kInternal, "is dead");
     if (!key.ends_with("/decider/0")) return;
     std::thread::id none;
     first.compare_exchange_strong(none, std::this_thread::get_id());
@@ -298,6 +311,7 @@ TEST(Shrink, IsDecidedByAnotherRankWhereTheFirstOneDies) {
   hooks.before_try_get = [&](std::string_view key) {
     if (key.find("/shrunk/1/here/") == key.npos || first.load() != std::this_thread::get_id()) return;
     ++died;
+    dead = std::this_thread::get_id();
     throw Error(Cause::kInternal, "dies");
   };
   const auto outcomes = run_ranks(
@@ -317,6 +331,87 @@ TEST(Shrink, IsDecidedByAnotherRankWhereTheFirstOneDies) {
       });
   EXPECT_EQ(went_on, 2);
   EXPECT_EQ(died, 1);
+}
+
+/// Where rank 2 of four runs out of something while rank 3 is gone.
+struct FailingPart {
+  const char* name;
+  const char* key;     ///< that it uses then
+  bool first = false;  ///< it comes first, and is to say who goes on
+};
+
+class PartThatFails : public testing::TestWithParam<FailingPart> {};
+
+INSTANTIATE_TEST_SUITE_P(Shrink, PartThatFails,
+                         testing::Values(FailingPart{"AsItPublishesItsRecord", "/shrunk/1/rank/2"},
+                                         FailingPart{"OnceItIsMade", "/shrunk/1/made"},
+                                         FailingPart{"AsItLooksWhoComes", "/shrunk/1/here/0", true},
+                                         FailingPart{"AsItWaitsForTheDecision", "/shrunk/1/ranks"}),
+                         [](const auto& one) { return one.param.name; });
+
+// Nobody waits for it until the deadline.
+TEST_P(PartThatFails, IsToldToAllWithItsReason) {
+  std::array<StoreHooks, 4> hooks;
+  std::array<HeldClock, 4> clocks;
+  std::atomic<bool> has_failed{false}, threw{false}, decides{false};
+  std::atomic<int> told{0}, again{0};
+  const auto until = [](const std::atomic<bool>& done) {
+    const auto late = Deadline::after(std::chrono::seconds(60));
+    while (!done && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto fails = [&](std::string_view key) {
+    if (!key.ends_with(GetParam().key) || has_failed.exchange(true)) return;
+    decides = true;
+    throw Error(Cause::kSystem, "no descriptors are left");
+  };
+  hooks[2].before_put = [&](std::string_view key) {
+    if (key.ends_with("/shrunk/1/decider/0") && !GetParam().first) until(decides);
+    if (!key.ends_with("/ranks")) fails(key);
+  };
+  hooks[2].before_get = hooks[2].before_try_get = fails;
+  for (const int other : {0, 1}) {
+    hooks[static_cast<std::size_t>(other)].before_put = [&](std::string_view key) {
+      if (key.ends_with("/shrunk/1/decider/0") && GetParam().first) until(decides);
+      const bool waits_for_it = std::string_view(GetParam().key) == "/shrunk/1/ranks";
+      if (key.ends_with("/shrunk/1/ranks") && waits_for_it) until(threw);
+    };
+    hooks[static_cast<std::size_t>(other)].before_try_get = [&](std::string_view key) {
+      if (key.find("/shrunk/1/here/") != key.npos) decides = true;
+    };
+  }
+  const auto outcomes = run_ranks(
+      "AABB",
+      [&](Communicator& communicator) {
+        HeldClock& own = clocks[static_cast<std::size_t>(communicator.rank())];
+        EXPECT_EQ(sum_of_ones(communicator), 4);
+        if (communicator.rank() == 3) throw Error(Cause::kInternal, "gives up");
+        fail_once(communicator);
+        own.hold();
+        try {
+          communicator.shrink({});
+          ADD_FAILURE() << "without rank 2";
+        } catch (const Error& error) {
+          const std::string text = error.what();
+          EXPECT_NE(error.cause(), Cause::kTimeout) << text;
+          EXPECT_NE(text.find("no descriptors are left"), std::string::npos) << text;
+          if (communicator.rank() != 2) {
+            EXPECT_NE(text.find("rank 2"), std::string::npos) << text;
+            ++told;
+          }
+        }
+        threw = threw || communicator.rank() == 2;
+        own.let_go();
+        EXPECT_EQ(sum_of_ones(*shrink_in_no_time(communicator, own)), 3);
+        ++again;
+      },
+      [&](Options& options) {
+        const auto rank = static_cast<std::size_t>(options.identity.rank);
+        options.router.clock = &clocks[rank];
+        options.store = std::make_shared<HookedStore>(
+            store_at("127.0.0.1", options.identity.port, kTestSecret), hooks[rank]);
+      });
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(again, 3);
 }
 
 TEST(Shrink, OfARankAloneIsItself) {

@@ -149,6 +149,7 @@ std::unique_ptr<Communicator::State> Communicator::make_child(const Rendezvous& 
       static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
   child->options.identity.size = static_cast<int>(ranks.size());
   child->rendezvous = at;
+  if (may_come) child->ranks_before_shrink = ranks;
   child->server = parent.server;
   child->router = parent.router;
   child->standby = parent.standby;

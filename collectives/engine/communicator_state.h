@@ -14,6 +14,7 @@
 #include "collectives/discovery/discover.h"
 #include "collectives/discovery/network_facts.h"
 #include "collectives/discovery/network_watch.h"
+#include "collectives/engine/absent_ranks.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/engine/mesh.h"
@@ -60,9 +61,10 @@ struct Communicator::State {
   StandbyStore own_standby();
   /// The key of what the rank has published.
   std::string record_key(int rank) const;
-  /// Whether this is the store in which the communicator was made, and no later one at the same address.
-  bool has_met_in(Store& store) const;
-  /// For errors: "rank 0 on host a"
+  /// For errors: "rank 2 on host a", and where it had another number in the communicator that this one was
+  /// shrunk from, "rank 2 (rank 5 before the shrink) on host a".
+  std::string name_rank(int rank) const;
+  /// For errors: that rank, or else what is known of the process.
   std::string name_store_keeper() const;
   /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
@@ -239,8 +241,8 @@ struct Communicator::State {
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
   /// neighbour, which need not be the one that is absent.
   std::string name_ranks_not_waiting() noexcept;
-  /// The same where even the store does not answer.
-  std::string describe_silent_store() const noexcept;
+  /// The same where even the store does not answer, or is gone.
+  std::string describe_store_failure(const Error& error) const noexcept;
   /// Throws where a rank of the host has made another call, or has left or ended (a system call) before its
   /// part of this one was done.
   void check_host(const std::function<std::string()>& what);
@@ -250,11 +252,8 @@ struct Communicator::State {
   /// did before may be on its way. Returns how long that is from now at least.
   Duration check_other_ranks(TimePoint idle_since, const std::function<std::string()>& what);
   /// A rank that has left or ended, with which there is no connection though one is wanted: it is of this
-  /// host, or look_for_absent_ranks() has found it.
+  /// host, or `absentees` have it.
   std::optional<int> gone_before_connecting();
-  /// Where ranks are to connect to this one, and nothing has moved since `idle_since` for some time: looks
-  /// whether they live, as far as the store knows. Returns when to look again at the latest.
-  Duration look_for_absent_ranks(TimePoint idle_since);
   /// Whether the rank's communicator may be there, and its process live.
   bool is_present(Store& store, int rank) const;
   /// Sends each peer a closing message and waits a bounded time for theirs.
@@ -269,21 +268,22 @@ struct Communicator::State {
   /// Shared as `router`: for ranks that go on where the store has gone. Null with Options::store.
   std::shared_ptr<OwnStandby> standby;
   std::vector<StandbyStore> standbys;  ///< by rank; empty for one rank
-  std::string token;                   ///< RankRecord::token of this rank's; empty for one rank
   std::optional<int> store_keeper;  ///< whose process keeps the store; nothing where none of the ranks does
   std::vector<Member> members;
-  std::vector<std::string> addresses;  ///< of the NICs of each rank's host; empty for one rank
-  bool same_links = true;              ///< all ranks knew the same of them: links_digest()
-  Discovery discovery;                 ///< its islands in place of clusters that nobody declared
-  std::optional<NetworkWatch> watch;   ///< nothing where it found none itself
-  std::optional<WatchedCall> watched;  ///< under way, and no other one
-  std::size_t networks = 0;            ///< how often the network was measured while calls were made
+  std::vector<int> ranks_before_shrink;  ///< by rank; empty where it was not made by shrink()
+  std::vector<std::string> addresses;    ///< of the NICs of each rank's host; empty for one rank
+  bool same_links = true;                ///< all ranks knew the same of them: links_digest()
+  Discovery discovery;                   ///< its islands in place of clusters that nobody declared
+  std::optional<NetworkWatch> watch;     ///< nothing where it found none itself
+  std::optional<WatchedCall> watched;    ///< under way, and no other one
+  std::size_t networks = 0;              ///< how often the network was measured while calls were made
   RankMap rank_map;
   std::optional<JobCosts> costs;  ///< nothing where too little is known of the network, and rules choose
   std::unique_ptr<Mesh> mesh;     ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
-  std::unique_ptr<Channels> channels;  ///< with `mesh`
-  std::unique_ptr<HostGroup> host;     ///< null where the ranks are on several hosts, or it may not be used
+  std::optional<AbsentRanks> absentees;  ///< with `mesh`
+  std::unique_ptr<Channels> channels;    ///< with `mesh`
+  std::unique_ptr<HostGroup> host;       ///< null where the ranks are on several hosts, or it may not be used
   std::unique_ptr<HostCollective> host_collective;                ///< with `host`
   std::optional<TaskQueue<HostCollective, HostCall>> host_calls;  ///< with `host`
   WorkTable<PendingCollective> collectives{WorkKind::kCollective};
@@ -311,11 +311,6 @@ struct Communicator::State {
   bool polls_moved = false;          ///< or something was started, since one of them last looked at the clock
   TimePoint polls_idle_since{};      ///< when one last found that
   std::optional<TimePoint> told_at;  ///< when check_other_ranks() first saw that there is something to throw
-  /// Of the present wait for ranks that are to connect.
-  struct Absentees {
-    TimePoint idle_since{}, next_look{};
-    std::optional<int> gone;
-  } absentees;
   int splits = 0, shrinks = 0;
   bool may_discover = true;  ///< not where ranks are those of another communicator, which has, or could not
   /// The last collective; nothing before the first.

@@ -19,10 +19,6 @@ constexpr Duration kStreamLook = std::chrono::milliseconds(1);
 /// bytes once more.
 constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
-/// How long nothing may move before a rank that waits for others to connect looks in the store whether they
-/// live. It looks again after as long as it has waited already.
-constexpr Duration kFirstLookForAbsent = std::chrono::milliseconds(15);
-constexpr Duration kLookForAbsentPatience = std::chrono::seconds(1);
 /// How long a rank waits for the note that it has left, or for the end of the store.
 constexpr Duration kEchoPatience = std::chrono::milliseconds(100);
 /// That another rank has given up may be known before its last messages, and those of ranks that wait for
@@ -120,7 +116,8 @@ void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
                                       rendezvous.known_as, rendezvous.port));
   }
   if (standing.rank == rank) fail_this_rank(cause, text);
-  fail_this_rank(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
+  fail_this_rank(standing.cause,
+                 fmt::format("{} gave up first: {}", name_rank(standing.rank), standing.text));
 }
 
 void Communicator::State::end_with(Cause cause, const std::string& text) {
@@ -151,8 +148,10 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
     failed(messages->failure()->peer, Traffic::kPointToPoint, messages->failure()->text);
 }
 
-std::string Communicator::State::describe_silent_store() const noexcept {
+std::string Communicator::State::describe_store_failure(const Error& error) const noexcept {
   try {
+    if (error.cause() != Cause::kTimeout)
+      return fmt::format("; which other ranks wait is not known: {}", error.what());
     return fmt::format("; {}, which keeps the store at {}:{}, does not answer", name_store_keeper(),
                        rendezvous.known_as, rendezvous.port);
   } catch (...) {
@@ -180,14 +179,14 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
         if (error.cause() != Cause::kTimeout) throw;
       }
       if (store->try_get(key(member.rank))) continue;
-      absent += fmt::format("{}rank {} on host {}", absent.empty() ? "" : ", ", member.rank, member.host);
+      absent += (absent.empty() ? "" : ", ") + name_rank(member.rank);
     }
     return absent.empty() ? "; all ranks wait" : "; not waiting themselves: " + absent;
   } catch (const Error& error) {
-    if (error.cause() == Cause::kTimeout) return describe_silent_store();
-  } catch (...) {  // without the store, who is absent stays unknown
+    return describe_store_failure(error);
+  } catch (...) {  // without memory, who is absent stays unknown
+    return {};
   }
-  return {};
 }
 
 Duration Communicator::State::check_other_ranks(TimePoint idle_since,
@@ -214,8 +213,7 @@ Duration Communicator::State::check_other_ranks(TimePoint idle_since,
       break;
   }
   fail_all_ranks(Cause::kRemote,
-                 fmt::format("{}: rank {} on host {} failed: it was gone before it had connected", what(),
-                             *gone, members[static_cast<std::size_t>(*gone)].host));
+                 fmt::format("{}: {} failed: it was gone before it had connected", what(), name_rank(*gone)));
 }
 
 void Communicator::State::sleep(Duration most) {
@@ -257,27 +255,11 @@ std::optional<Duration> Communicator::State::look_before_sleeping(TimePoint idle
   moved |= messages->progress_connections();
   check_failures(what);
   check_host(what);
-  const Duration pause = look_for_absent_ranks(idle_since);
+  const Duration pause =
+      mesh->opening() ? absentees->look(options.router.clock->now(), idle_since) : kLongestSleep;
   const Duration patience = check_other_ranks(idle_since, what);
   if (moved) return std::nullopt;
   return std::min(patience, pause);
-}
-
-Duration Communicator::State::look_for_absent_ranks(TimePoint idle_since) {
-  if (!mesh->opening() || absentees.gone) return kLongestSleep;
-  const TimePoint now = options.router.clock->now();
-  if (absentees.idle_since != idle_since) absentees = {idle_since, idle_since + kFirstLookForAbsent, {}};
-  if (now < absentees.next_look) return absentees.next_look - now;
-  const Duration pause = std::max(kFirstLookForAbsent, now - idle_since);
-  absentees.next_look = now + pause;
-  try {
-    const auto store = rendezvous.store->reconnect(within(kLookForAbsentPatience), Log());
-    for (int peer = 0; peer < options.identity.size && !absentees.gone; ++peer) {
-      if (mesh->awaits(peer) && !is_present(*store, peer)) absentees.gone = peer;
-    }
-  } catch (const Error&) {  // of the store's end the signal knows
-  }
-  return absentees.gone ? Duration::zero() : pause;
 }
 
 bool Communicator::State::is_present(Store& store, int rank) const {

@@ -131,6 +131,41 @@ TEST(BoundRanks, SpinWhereEachHasAnotherProcessor) {
   EXPECT_GT(yields_before_polling({usable[0], usable[1]}), yields_before_polling({usable[0], usable[0]}));
 }
 
+// It asks the store whether the other one lives, which may take its time to answer.
+TEST(WaitForARankThatIsToConnect, DoesNotStandStillWhileTheStoreDoesNotAnswer) {
+  StoreHooks hooks;
+  std::atomic<bool> armed{false}, asked{false}, received{false}, stood_still{false};
+  const auto until = [](const std::atomic<bool>& done) {
+    const auto late = Deadline::after(std::chrono::seconds(10));
+    while (!done && !late.passed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return done.load();
+  };
+  hooks.before_connect = [&] {
+    if (armed) stood_still = !until(received);
+  };
+  hooks.before_try_get = [&](std::string_view key) { asked = asked || key.ends_with("/read-by/0"); };
+  expect_fine(run_ranks(
+      "AA",
+      [&](Communicator& all) {
+        std::int64_t value = 7;
+        if (all.rank() == 0) {
+          until(asked);
+          return all.send(&value, sizeof value, 1);
+        }
+        armed = true;
+        all.receive(&value, sizeof value, 0);
+        received = true;
+        armed = false;
+      },
+      [&](Options& options) {
+        if (options.identity.rank == 0) return;
+        options.store =
+            std::make_shared<HookedStore>(store_at("127.0.0.1", options.identity.port, kTestSecret), hooks);
+      }));
+  EXPECT_TRUE(asked);
+  EXPECT_FALSE(stood_still);
+}
+
 class WaitsUnderADeadline : public testing::TestWithParam<bool> {};
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, WaitsUnderADeadline, testing::Bool(),

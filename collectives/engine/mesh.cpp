@@ -139,7 +139,8 @@ void Mesh::close_all() noexcept {
 }
 
 std::string Mesh::describe(Traffic traffic, int peer) const {
-  std::string text = fmt::format("rank {} on host {}", peer, peers_[static_cast<std::size_t>(peer)].host);
+  const Peer& named = peers_[static_cast<std::size_t>(peer)];
+  std::string text = fmt::format("rank {}{} on host {}", peer, named.also, named.host);
   if (const auto* connection = find(traffic, peer)) {
     const transport::Route& route = connection->route();
     text += fmt::format(" over {} -> {} ({})", route.local_nic, route.peer_nic, route.peer_address);

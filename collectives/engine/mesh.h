@@ -28,6 +28,7 @@ class Mesh {
   struct Peer {
     std::string host;
     transport::Endpoint endpoint;
+    std::string also = {};  ///< behind its rank in errors: " (rank 5 before the shrink)"
   };
 
   /// Starts to listen. `id` tells the communicators of one job apart. Communicators of one process share the

@@ -1,5 +1,6 @@
 #include "collectives/engine/rank_record.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -11,10 +12,10 @@ namespace {
 // Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
 // texts, i64 process, i32 memory, i32 doorbell, u64 token of the host's memory, u8 bytes of the set of
 // processors (without zeros at its end), the set (processor p is bit p % 8 of byte p / 8), u64 links,
-// text and u16 address and port of the store on standby, u8 whether the rank keeps the store, u16 length of
-// the endpoint, endpoint.
+// text and u16 address and port of the store on standby, 16 bytes of which store that is, u8 whether the rank
+// keeps the store, u16 length of the endpoint, endpoint.
 constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
-constexpr std::uint8_t kRecordVersion = 8;  // also of what ranks of one host say to each other in RankMemory
+constexpr std::uint8_t kRecordVersion = 9;  // also of what ranks of one host say to each other in RankMemory
 constexpr std::size_t kMostRecordSettings = 16;
 constexpr std::size_t kMostProcessorBytes = compute::ProcessorSet().size() / 8;
 
@@ -67,6 +68,7 @@ RankRecord read_record(std::span<const std::byte> bytes) {
   record.links = reader.number<std::uint64_t>();
   record.standby.address = reader.text();
   record.standby.port = reader.number<std::uint16_t>();
+  std::ranges::copy(reader.raw(record.standby.id.size()), record.standby.id.begin());
   record.keeps_store = reader.number<std::uint8_t>() != 0;
   record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
   if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
@@ -96,6 +98,7 @@ std::vector<std::byte> RankRecord::encode() const {
   writer.number(links);
   writer.text(standby.address);
   writer.number(standby.port);
+  writer.raw(standby.id);
   writer.number(static_cast<std::uint8_t>(keeps_store ? 1 : 0));
   const auto encoded = endpoint.encode();
   TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/host/host_group.h"
+#include "collectives/rendezvous/store_id.h"
 #include "compute/cores.h"
 #include "transport/endpoint.h"
 
@@ -18,6 +19,7 @@ namespace tombolo::collectives {
 struct StandbyStore {
   std::string address;     ///< in digits
   std::uint16_t port = 0;  ///< 0: it has none
+  StoreId id{};
   friend bool operator==(const StandbyStore&, const StandbyStore&) = default;
 };
 

@@ -21,7 +21,7 @@ RankRecord example_record() {
                  {}};
   one.processors.set(0).set(17).set(1023);
   one.links = 0x0123456789abcdef;
-  one.standby = {"10.0.0.1", 45678};
+  one.standby = {"10.0.0.1", 45678, {std::byte{7}}};
   one.keeps_store = true;
   one.endpoint.host = "a0";
   one.endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4000, 10'000'000'000, false}};

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parameter.h"
+#include "collectives/rendezvous/store_id.h"
 #include "collectives/rendezvous/store_limits.h"
 #include "transport/sockets/secret.h"
 
@@ -45,7 +46,7 @@ class StoreServer {
   /// The addresses of a name, in digits; throws where there are none.
   using Resolve = std::function<std::vector<std::string>(const std::string& name)>;
   /// When it begins to serve. Of one on standby the port is taken, and whoever connects waits until serve()
-  /// is called: it costs descriptors and no thread, and once its process has died nobody listens there.
+  /// is called: it costs a descriptor and no thread, and once its process has died nobody listens there.
   enum class Begin { kNow, kOnDemand };
 
   /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
@@ -54,9 +55,11 @@ class StoreServer {
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
               const Resolve& resolve = {}, const StoreLimits& limits = {}, Begin begin = Begin::kNow);
   ~StoreServer();
-  /// Serves from here on, unless it does already. Any thread.
+  /// Serves from here on, unless it does already. Any thread. Throws kSystem where there is no thread or
+  /// descriptor left for it; it may then be called again.
   void serve();
   int port() const noexcept;
+  const StoreId& id() const noexcept;
   /// Where a client in this process reaches it, in digits, also if `address` does not lead here.
   const std::string& own_address() const noexcept;
 
@@ -86,6 +89,8 @@ class Store {
   /// Sets the key unless it is there already; returns what it holds afterwards. Of several callers the first
   /// one sets it.
   virtual std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) = 0;
+  /// Sets the key for as long as this client's connection lasts; one key per client.
+  virtual void hold(std::string_view key) = 0;
   /// Adds to a counter and returns the new value. Throws kRemote where the key holds something else.
   virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
 };
@@ -99,6 +104,10 @@ class StoreWatch {
   /// that, so the server's process died. All but kNone are final.
   virtual News check() = 0;
   virtual const std::vector<std::byte>& value() const noexcept = 0;
+  /// Asks whether another key is there, without blocking; one question at a time.
+  virtual void ask(std::string_view key) = 0;
+  /// The answer, once, when it has come: never where there are news before it.
+  virtual std::optional<bool> answer() = 0;
   /// Whether the server's end of the connection has closed, also where the key had come before. Blocks until
   /// it has, or the deadline has passed.
   virtual bool has_ended(Deadline deadline) = 0;
@@ -106,7 +115,9 @@ class StoreWatch {
   virtual int descriptor() const noexcept = 0;
 };
 
-/// The way to a job's store. Any thread.
+/// The way to a job's store. It leads to one store for good, the first that it has reached: where another one
+/// listens there later, as that of a job which was started again, all functions throw kRemote, and have set
+/// nothing in that one. Any thread.
 class StoreAccess {
  public:
   virtual ~StoreAccess() = default;
@@ -120,8 +131,9 @@ class StoreAccess {
                                             Deadline deadline) const = 0;
 };
 
-/// The way over the network to the store that listens there.
-std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret);
+/// The way over the network to the store that listens there; to that one alone where it is known which.
+std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret,
+                                            const std::optional<StoreId>& id = {});
 
 /// The environment parameters of this room: TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
 const std::vector<const Parameter*>& collectives_parameters();

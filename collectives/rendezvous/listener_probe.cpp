@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
 
@@ -10,6 +11,14 @@
 #include "transport/kernel.h"
 
 namespace tombolo::collectives {
+namespace {
+
+/// How long a probe keeps its connection while others wait for one: once it has its answer, and while it has
+/// none, as of a host that is gone.
+constexpr Duration kTurnWithAnswer = std::chrono::milliseconds(20);
+constexpr Duration kTurnWithoutAnswer = std::chrono::milliseconds(200);
+
+}  // namespace
 
 ListenerProbe::Answer ListenerProbe::look() {
   if (last_ == Answer::kGone) return last_;
@@ -45,6 +54,31 @@ ListenerProbe::Answer ListenerProbe::outcome() {
   if (error == 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) return Answer::kListens;
   socket_.reset();  // the process has ended, or serves there and took this for a stranger: the next look asks
   return last_;
+}
+
+ListenerProbe::Answer ListenerProbes::look(std::size_t which) {
+  ListenerProbe& probe = all_[which];
+  if (probe.last() == ListenerProbe::Answer::kGone) return probe.last();
+  if (!probe.connected()) {
+    const TimePoint now = clock_.now();
+    if (!find_room(now)) return probe.last();
+    turns_.push_back({which, now});
+  }
+  const ListenerProbe::Answer answer = probe.look();
+  std::erase_if(turns_, [&](const Turn& turn) { return !all_[turn.which].connected(); });
+  return answer;
+}
+
+bool ListenerProbes::find_room(TimePoint now) {
+  if (turns_.size() < kMost) return true;
+  const auto over = std::ranges::find_if(turns_, [&](const Turn& turn) {
+    const bool answered = all_[turn.which].last() != ListenerProbe::Answer::kNone;
+    return now - turn.since >= (answered ? kTurnWithAnswer : kTurnWithoutAnswer);
+  });
+  if (over == turns_.end()) return false;
+  all_[over->which].rest();
+  turns_.erase(over);
+  return true;
 }
 
 }  // namespace tombolo::collectives

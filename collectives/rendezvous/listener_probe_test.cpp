@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <thread>
 
@@ -21,6 +23,11 @@ constexpr auto kProbePatience = std::chrono::seconds(20);
 std::unique_ptr<StoreServer> standby() {
   return std::make_unique<StoreServer>("127.0.0.1", 0, kProbeSecret, Log(), StoreServer::Resolve(),
                                        StoreLimits(), StoreServer::Begin::kOnDemand);
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
 Answer awaited(ListenerProbe& probe, Answer wanted) {
@@ -62,6 +69,61 @@ TEST(ListenerProbe, DoesNotTakeAClosedConnectionForTheEndOfTheListener) {
 TEST(ListenerProbe, RefusesWhatIsNoAddress) {
   ListenerProbe probe("no address", 1);
   EXPECT_THROW(probe.look(), Error);
+}
+
+// They take turns: a job may have more ranks than this process may have descriptors.
+TEST(ListenerProbes, FindOutAboutManyByFewConnectionsAtATime) {
+  constexpr std::size_t kListeners = 3 * ListenerProbes::kMost, kGone = 2 * ListenerProbes::kMost;
+  const int dead = standby()->port();
+  const auto store = standby();
+  ListenerProbes probes;
+  for (std::size_t i = 0; i < kListeners + kGone; ++i)
+    probes.add({"127.0.0.1", static_cast<std::uint16_t>(i % 5 < 3 ? store->port() : dead)});
+  const std::size_t before = open_descriptors();
+  const auto deadline = Deadline::after(kProbePatience);
+  std::size_t listen = 0, gone = 0;
+  while (listen + gone < kListeners + kGone && !deadline.passed()) {
+    listen = gone = 0;
+    for (std::size_t i = 0; i < kListeners + kGone; ++i) {
+      const Answer answer = probes.look(i);
+      listen += answer == Answer::kListens ? 1 : 0;
+      gone += answer == Answer::kGone ? 1 : 0;
+    }
+    ASSERT_LE(open_descriptors(), before + ListenerProbes::kMost);
+  }
+  EXPECT_EQ(listen, kListeners);
+  EXPECT_EQ(gone, kGone);
+}
+
+TEST(ListenerProbes, SeeTheEndOfOneThatListenedInItsTurn) {
+  auto ends = standby();
+  const auto stays = standby();
+  ListenerProbes probes;
+  probes.add({"127.0.0.1", static_cast<std::uint16_t>(ends->port())});
+  for (std::size_t i = 0; i < 2 * ListenerProbes::kMost; ++i)
+    probes.add({"127.0.0.1", static_cast<std::uint16_t>(stays->port())});
+  const auto look_until = [&](Answer wanted) {
+    const auto deadline = Deadline::after(kProbePatience);
+    for (Answer first = probes.look(0); first != wanted; first = probes.look(0)) {
+      if (deadline.passed()) return false;
+      for (std::size_t i = 1; i <= 2 * ListenerProbes::kMost; ++i) probes.look(i);
+    }
+    return true;
+  };
+  EXPECT_TRUE(look_until(Answer::kListens));
+  ends.reset();
+  EXPECT_TRUE(look_until(Answer::kGone));
+}
+
+// Each communicator that is made by itself has one.
+TEST(StandbyStore, TakesOneDescriptorUntilItServes) {
+  const std::size_t before = open_descriptors();
+  const auto store = standby();
+  EXPECT_EQ(open_descriptors(), before + 1);
+  store->serve();
+  const auto client =
+      Store::connect("127.0.0.1", store->port(), kProbeSecret, Deadline::after(kProbePatience), Log());
+  EXPECT_FALSE(client->try_get("key"));
 }
 
 TEST(StandbyStore, ServesThoseThatHaveWaitedOnceItIsAsked) {

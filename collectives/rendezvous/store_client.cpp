@@ -9,7 +9,9 @@
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -143,9 +145,11 @@ void Channel::handshake(const transport::Secret& secret, Deadline deadline) {
     fail(Cause::kRemote,
          "{} rejected this process: wrong secret. TOMBOLO_SECRET must be the same on every rank", name_);
   }
-  if (!check_verdict(secret, server, client, verdict)) {
+  const auto store = check_verdict(secret, server, client, verdict);
+  if (!store) {
     fail(Cause::kRemote, "{} does not know the secret itself: it belongs to another job", name_);
   }
+  store_ = *store;
 }
 
 void Channel::send(std::span<const std::byte> frame, Deadline deadline) {
@@ -195,15 +199,19 @@ std::optional<Frame> Channel::receive(Deadline deadline) {
   return frame;
 }
 
-Watch::Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-             std::string_view presence, Deadline deadline, Store::IfNobodyListens otherwise)
-    : channel_(Channel::connect(address, port, secret, deadline, otherwise)) {
+Watch::Watch(std::unique_ptr<Channel> channel, std::string_view key, std::string_view presence,
+             Deadline deadline)
+    : channel_(std::move(channel)), key_(key) {
   if (!presence.empty()) hold(presence, deadline);
-  channel_->send(encode(Kind::kGet, 2, key, {}), deadline);
+  wait_for_key(deadline);
+}
+
+void Watch::wait_for_key(Deadline deadline) {
+  channel_->send(encode(Kind::kGet, ++last_request_, key_, {}), deadline);
 }
 
 void Watch::hold(std::string_view presence, Deadline deadline) {
-  channel_->send(encode(Kind::kHold, 1, presence, {}), deadline);
+  channel_->send(encode(Kind::kHold, ++last_request_, presence, {}), deadline);
   const auto answer = channel_->receive(deadline);
   if (!answer) {
     fail(Cause::kTimeout, "{} did not set '{}' within {}", channel_->name(), presence,
@@ -226,17 +234,43 @@ Watch::News Watch::check() {
 }
 
 bool Watch::await_value(Deadline deadline) {
-  const auto frame = channel_->receive(deadline);
-  if (!frame) return false;
-  value_.assign(frame->value.begin(), frame->value.end());
-  news_ = News::kValue;
-  return true;
+  for (;;) {
+    const auto frame = channel_->receive(deadline);
+    if (!frame) return false;
+    if (question_ == 0 || frame->request != question_) {
+      value_.assign(frame->value.begin(), frame->value.end());
+      news_ = News::kValue;
+      return true;
+    }
+    question_ = 0;
+    answer_ = frame->kind != Kind::kAbsent;
+    // With the question this client has said that it waits for the key no longer.
+    if (news_ == News::kNone) wait_for_key(Deadline::after(Duration::zero()));
+  }
+}
+
+void Watch::ask(std::string_view key) {
+  TOMBOLO_CHECK(question_ == 0, "a question is open: {}", question_);
+  answer_.reset();
+  if (news_ != News::kNone) return;
+  try {
+    // It fits the socket: at most one question and one wait are under way.
+    channel_->send(encode(Kind::kTryGet, question_ = ++last_request_, key, {}),
+                   Deadline::after(Duration::zero()));
+  } catch (const Error&) {
+    news_ = why_it_ended();
+  }
+}
+
+std::optional<bool> Watch::answer() {
+  check();
+  return std::exchange(answer_, std::nullopt);
 }
 
 bool Watch::has_ended(Deadline deadline) {
   if (news_ == News::kStoreLeft || news_ == News::kStoreLost) return true;
   try {
-    // One value was asked for; nothing but the end comes behind it.
+    // Behind the value, and the answer to a question, comes nothing but the end.
     while (await_value(deadline)) {
     }
     return false;
@@ -269,6 +303,7 @@ class Client final : public Store {
   std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {
     return to_vector(ask(store::Kind::kClaim, key, value, Deadline::after(patience_)));
   }
+  void hold(std::string_view key) override { ask(store::Kind::kHold, key, {}, Deadline::after(patience_)); }
   std::int64_t add(std::string_view key, std::int64_t by) override {
     const store::Frame frame =
         ask(store::Kind::kAdd, key, std::as_bytes(std::span(&by, 1)), Deadline::after(patience_));
@@ -309,40 +344,61 @@ class Client final : public Store {
   std::uint32_t last_request_ = 0;
 };
 
+std::unique_ptr<Store> client(std::unique_ptr<store::Channel> channel, Deadline deadline, const Log& log) {
+  log.trace("connected to {}", channel->name());
+  return std::make_unique<Client>(std::move(channel), deadline.allowed());
+}
+
 class NetworkAccess final : public StoreAccess {
  public:
-  NetworkAccess(std::string address, int port, const transport::Secret& secret)
-      : address_(std::move(address)), port_(port), secret_(secret) {}
+  NetworkAccess(std::string address, int port, const transport::Secret& secret,
+                const std::optional<StoreId>& id)
+      : address_(std::move(address)), port_(port), secret_(secret), id_(id) {}
 
   std::unique_ptr<Store> connect(Deadline deadline, Log log) const override {
-    return Store::connect(address_, port_, secret_, deadline, std::move(log));
+    return client(reach(deadline, Store::IfNobodyListens::kRetry), deadline, log);
   }
   std::unique_ptr<Store> reconnect(Deadline deadline, Log log) const override {
-    return Store::connect(address_, port_, secret_, deadline, std::move(log), Store::IfNobodyListens::kFail);
+    return client(reach(deadline, Store::IfNobodyListens::kFail), deadline, log);
   }
   std::unique_ptr<StoreWatch> watch(std::string_view key, std::string_view presence,
                                     Deadline deadline) const override {
-    return std::make_unique<store::Watch>(address_, port_, secret_, key, presence, deadline,
-                                          Store::IfNobodyListens::kFail);
+    return std::make_unique<store::Watch>(reach(deadline, Store::IfNobodyListens::kFail), key, presence,
+                                          deadline);
   }
 
  private:
+  std::unique_ptr<store::Channel> reach(Deadline deadline, Store::IfNobodyListens otherwise) const {
+    auto channel = store::Channel::connect(address_, port_, secret_, deadline, otherwise);
+    const std::lock_guard lock(mutex_);
+    if (!id_) id_ = channel->store();
+    if (*id_ != channel->store()) {
+      fail(Cause::kRemote,
+           "{} is gone: another store listens there now, in which this job has not met. That is another "
+           "job's, "
+           "or of a later start of this one; end what is left of the earlier one",
+           channel->name());
+    }
+    return channel;
+  }
+
   std::string address_;
   int port_;
   transport::Secret secret_;
+  mutable std::mutex mutex_;
+  mutable std::optional<StoreId> id_;  // under mutex_; nothing before the first connection
 };
 
 }  // namespace
 
-std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret) {
-  return std::make_shared<NetworkAccess>(std::move(address), port, secret);
+std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret,
+                                            const std::optional<StoreId>& id) {
+  return std::make_shared<NetworkAccess>(std::move(address), port, secret, id);
 }
 
 std::unique_ptr<Store> Store::connect(const std::string& address, int port, const transport::Secret& secret,
                                       Deadline deadline, Log log, IfNobodyListens otherwise) {
-  auto channel = store::Channel::connect(address, port, secret, deadline, otherwise);
-  log.trace("connected to {}", channel->name());
-  return std::make_unique<Client>(std::move(channel), deadline.allowed());
+  return client(store::Channel::connect(address, port, secret, deadline, otherwise), deadline, log);
 }
 
 }  // namespace tombolo::collectives

@@ -29,6 +29,7 @@ class Channel {
   int descriptor() const noexcept { return socket_.get(); }
   /// "the store at 127.0.0.1:29400"
   const std::string& name() const noexcept { return name_; }
+  const StoreId& store() const noexcept { return store_; }
   bool server_closed() const noexcept { return server_closed_; }
 
  private:
@@ -41,6 +42,7 @@ class Channel {
   transport::Descriptor socket_;
   unsigned generation_ = transport::fork_generation();
   std::string name_;
+  StoreId store_{};
   bool server_closed_ = false;
   std::vector<std::byte> buffer_;  // what has been read of the current frame
   std::size_t filled_ = 0;
@@ -49,16 +51,18 @@ class Channel {
 /// A watch over a connection of its own.
 class Watch final : public StoreWatch {
  public:
-  Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
-        std::string_view presence, Deadline deadline,
-        Store::IfNobodyListens otherwise = Store::IfNobodyListens::kRetry);
+  /// As StoreAccess::watch().
+  Watch(std::unique_ptr<Channel> channel, std::string_view key, std::string_view presence, Deadline deadline);
   News check() override;
   bool has_ended(Deadline deadline) override;
+  void ask(std::string_view key) override;
+  std::optional<bool> answer() override;
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   int descriptor() const noexcept override { return news_ == News::kNone ? channel_->descriptor() : -1; }
 
  private:
   void hold(std::string_view presence, Deadline deadline);
+  void wait_for_key(Deadline deadline);
   /// Whether the value came by the deadline. Throws where the connection has ended.
   bool await_value(Deadline deadline);
   News why_it_ended() const noexcept {
@@ -66,6 +70,9 @@ class Watch final : public StoreWatch {
   }
 
   std::unique_ptr<Channel> channel_;
+  std::string key_;
+  std::uint32_t last_request_ = 0, question_ = 0;  // question_: the request that is to be answered; 0: none
+  std::optional<bool> answer_;
   News news_ = News::kNone;
   std::vector<std::byte> value_;
 };

@@ -49,7 +49,7 @@ class Peer {
     ASSERT_TRUE(hear(proof));
     Nonce client{};
     ASSERT_TRUE(check_proof(kSecret, nonce, proof, client));
-    say(make_verdict(kSecret, nonce, client, true));
+    say(make_verdict(kSecret, nonce, client, StoreId{}));
   }
   /// The number of the next request.
   std::uint32_t request() const {
@@ -148,7 +148,7 @@ TEST(StoreClient, NamesAServerThatDoesNotKnowTheSecretItself) {
     ASSERT_TRUE(peer.hear(proof));
     Nonce client{};
     std::copy_n(proof.begin() + 4, kNonceBytes, client.begin());
-    peer.say(make_verdict(Secret::from_text("another"), nonce, client, true));
+    peer.say(make_verdict(Secret::from_text("another"), nonce, client, StoreId{}));
     peer.wait_for_the_end();
   }});
   expect_in(error_of(Cause::kRemote, [&] { connect(server.port()); }), "does not know the secret itself");
@@ -162,6 +162,25 @@ TEST(StoreClient, FailsAtOnceWhereAStoreWasAndNobodyListensAnyMore) {
             fmt::format("the store at 127.0.0.1:{} is gone: Connection refused", port));
   StoreServer again("127.0.0.1", port, kSecret, Log());
   EXPECT_FALSE(access->reconnect(Deadline::after(kPatience), Log())->try_get("key"));
+}
+
+// A job that was started again has one at the same address, with the same secret.
+TEST(StoreClient, SetsNothingInAnotherStoreAtTheAddressOfItsOwn) {
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
+  const int port = server->port();
+  const auto known = store_at("127.0.0.1", port, kSecret, server->id());
+  const auto met = store_at("127.0.0.1", port, kSecret), unmet = store_at("127.0.0.1", port, kSecret);
+  const auto soon = [] { return Deadline::after(kPatience); };
+  met->connect(soon(), Log())->set("key", {});
+  server.reset();
+  server = std::make_unique<StoreServer>("127.0.0.1", port, kSecret, Log());
+  for (const auto& access : {known, met}) {
+    for (const std::function<void()>& way : std::initializer_list<std::function<void()>>{
+             [&] { access->connect(soon(), Log()); }, [&] { access->reconnect(soon(), Log()); },
+             [&] { access->watch("abort", "present/0", soon()); }})
+      expect_in(error_of(Cause::kRemote, way), "another store listens there now");
+  }
+  EXPECT_FALSE(unmet->reconnect(soon(), Log())->try_get("present/0"));
 }
 
 TEST(StoreClient, DoesNotWaitForASilentServerBeyondItsDeadline) {
@@ -240,13 +259,14 @@ TEST(StoreWatch, TellsAServerThatDiesFromOneThatCloses) {
       peer.request();
       if (on_purpose) peer.say(encode(Kind::kServerClosing, 0, {}, {}));
     }});
-    Watch watch("127.0.0.1", server.port(), kSecret, "abort", "", Deadline::after(kPatience));
-    for (const auto deadline = Deadline::after(kPatience); watch.check() == Watch::News::kNone;) {
+    const auto watch =
+        store_at("127.0.0.1", server.port(), kSecret)->watch("abort", "", Deadline::after(kPatience));
+    for (const auto deadline = Deadline::after(kPatience); watch->check() == StoreWatch::News::kNone;) {
       ASSERT_FALSE(deadline.passed());
       std::this_thread::yield();
     }
-    EXPECT_EQ(watch.check(), on_purpose ? Watch::News::kStoreLeft : Watch::News::kStoreLost);
-    EXPECT_EQ(watch.descriptor(), -1) << "there is nothing to wait for any more";
+    EXPECT_EQ(watch->check(), on_purpose ? StoreWatch::News::kStoreLeft : StoreWatch::News::kStoreLost);
+    EXPECT_EQ(watch->descriptor(), -1) << "there is nothing to wait for any more";
   }
 }
 
@@ -261,8 +281,8 @@ TEST(StoreWatch, APresenceThatIsRefusedOrNotAnsweredIsAnError) {
       while (!over) std::this_thread::yield();
     }});
     const auto watch = [&] {
-      Watch("127.0.0.1", server.port(), kSecret, "abort", "present/1",
-            Deadline::after(seconds(refused ? 60 : 1)));
+      store_at("127.0.0.1", server.port(), kSecret)
+          ->watch("abort", "present/1", Deadline::after(seconds(refused ? 60 : 1)));
     };
     if (refused)
       expect_in(error_of(Cause::kRemote, watch), "key 'present/1': the store is full");

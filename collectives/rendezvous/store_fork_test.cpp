@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,6 @@
 namespace tombolo::collectives {
 namespace {
 
-using store::Watch;
 using transport::Secret;
 
 const Secret kForkSecret = Secret::from_text("open sesame");
@@ -31,9 +31,9 @@ constexpr unsigned kLongestLife = 120;  // seconds: no process of a test outlive
 std::unique_ptr<Store> client_of(int port) {
   return Store::connect("127.0.0.1", port, kForkSecret, Deadline::after(kForkPatience), Log());
 }
-std::unique_ptr<Watch> watch_of(int port) {
-  return std::make_unique<Watch>("127.0.0.1", port, kForkSecret, "abort", "present/1",
-                                 Deadline::after(kForkPatience));
+std::unique_ptr<StoreWatch> watch_of(int port) {
+  return store_at("127.0.0.1", port, kForkSecret)
+      ->watch("abort", "present/1", Deadline::after(kForkPatience));
 }
 std::unique_ptr<StoreServer> server_at(int port) {
   return std::make_unique<StoreServer>("127.0.0.1", port, kForkSecret, Log());
@@ -193,10 +193,56 @@ TEST(StoreFork, AChildKeepsNoPort) {
 }
 
 // Its exit handlers and the destructors of static objects find what the process had.
+constexpr uid_t kNobody = 65534;
+
+/// What a process does that may begin no thread at first; its exit code.
+int serve_without_a_thread() {
+  // The limit does not hold for root.
+  if (geteuid() == 0 && setresuid(kNobody, kNobody, kNobody) != 0) return 1;
+  rlimit usual{};
+  getrlimit(RLIMIT_NPROC, &usual);
+  rlimit none = usual;
+  none.rlim_cur = 0;
+  if (setrlimit(RLIMIT_NPROC, &none) != 0) return 2;
+  StoreServer server("127.0.0.1", 0, kForkSecret, Log(), StoreServer::Resolve(), StoreLimits(),
+                     StoreServer::Begin::kOnDemand);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      server.serve();
+      return 3;
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kSystem) return 4;
+    }
+  }
+  setrlimit(RLIMIT_NPROC, &usual);
+  server.serve();
+  server.serve();
+  const auto first = client_of(server.port()), second = client_of(server.port());
+  first->set("key", {});
+  return second->try_get("key") ? 0 : 5;
+}
+
+TEST(StoreFork, AServerThatGotNoThreadServesOnceItGetsOne) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kLongestLife);
+    int code = 6;
+    try {
+      code = serve_without_a_thread();
+    } catch (const std::exception&) {
+    }
+    _exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(StoreFork, AChildThatExitsAsAProgramDoesLeavesTheStoreAlone) {
   static std::unique_ptr<StoreServer> server;
   static std::unique_ptr<Store> client;
-  static std::unique_ptr<Watch> watch;
+  static std::unique_ptr<StoreWatch> watch;
   server = server_at(0);
   client = client_of(server->port());
   watch = watch_of(server->port());

@@ -209,11 +209,11 @@ TEST(StoreOfAJob, ServesAFewHundredRanksAndTheirWatches) {
   const auto deadline = Deadline::after(seconds(120));
   const auto name = [](const char* what, int rank) { return fmt::format("comm/0/{}/{}", what, rank); };
   std::vector<std::unique_ptr<Store>> clients;
-  std::vector<std::unique_ptr<store::Watch>> watches;
+  std::vector<std::unique_ptr<StoreWatch>> watches;
+  const auto access = store_at("127.0.0.1", server.port(), {});
   for (int rank = 0; rank < kRanks; ++rank) {
     clients.push_back(Store::connect("127.0.0.1", server.port(), {}, deadline, Log()));
-    watches.push_back(std::make_unique<store::Watch>("127.0.0.1", server.port(), transport::Secret(),
-                                                     "comm/0/abort", name("present", rank), deadline));
+    watches.push_back(access->watch("comm/0/abort", name("present", rank), deadline));
   }
   std::atomic<int> wrong{0};
   {
@@ -234,8 +234,8 @@ TEST(StoreOfAJob, ServesAFewHundredRanksAndTheirWatches) {
   EXPECT_EQ(wrong, 0);
   clients[0]->set("comm/0/abort", {});
   for (const auto& watch : watches) {
-    while (watch->check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
-    EXPECT_EQ(watch->check(), store::Watch::News::kValue);
+    while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+    EXPECT_EQ(watch->check(), StoreWatch::News::kValue);
   }
   EXPECT_EQ(warnings, 0);
 }

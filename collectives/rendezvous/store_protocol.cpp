@@ -14,11 +14,13 @@ using transport::store_little_endian;
 constexpr char kHelloMagic[4] = {'T', 'M', 'B', 'S'};
 constexpr char kProofMagic[4] = {'T', 'M', 'B', 'C'};
 
-Mac prove(const transport::Secret& secret, std::string_view side, const Nonce& first, const Nonce& second) {
-  std::vector<std::byte> message(side.size() + 2 * kNonceBytes);
-  std::memcpy(message.data(), side.data(), side.size());
-  std::memcpy(message.data() + side.size(), first.data(), kNonceBytes);
-  std::memcpy(message.data() + side.size() + kNonceBytes, second.data(), kNonceBytes);
+/// The parts of what is proven have fixed lengths.
+Mac prove(const transport::Secret& secret, std::string_view side, const Nonce& first, const Nonce& second,
+          std::span<const std::byte> more = {}) {
+  std::vector<std::byte> message;
+  for (const auto part : {std::as_bytes(std::span(side)), std::span<const std::byte>(first),
+                          std::span<const std::byte>(second), more})
+    message.insert(message.end(), part.begin(), part.end());
   return transport::authenticate(secret, message);
 }
 
@@ -107,19 +109,24 @@ bool check_proof(const transport::Secret& secret, const Nonce& server,
 }
 
 std::array<std::byte, kVerdictBytes> make_verdict(const transport::Secret& secret, const Nonce& server,
-                                                  const Nonce& client, bool accepted) {
+                                                  const Nonce& client,
+                                                  const std::optional<StoreId>& accepted_by) {
   std::array<std::byte, kVerdictBytes> verdict{};
-  if (!accepted) return verdict;  // a client without the secret gets no proof of the server
-  const Mac mac = prove(secret, "server", client, server);
+  if (!accepted_by) return verdict;  // a client without the secret gets no proof of the server
+  const Mac mac = prove(secret, "server", client, server, *accepted_by);
   verdict[0] = std::byte{1};
-  std::memcpy(verdict.data() + 1, mac.data(), kMacBytes);
+  std::memcpy(verdict.data() + 1, accepted_by->data(), accepted_by->size());
+  std::memcpy(verdict.data() + 1 + accepted_by->size(), mac.data(), kMacBytes);
   return verdict;
 }
 
-bool check_verdict(const transport::Secret& secret, const Nonce& server, const Nonce& client,
-                   std::span<const std::byte, kVerdictBytes> verdict) noexcept {
-  return verdict[0] == std::byte{1} &&
-         transport::equal(prove(secret, "server", client, server), verdict.subspan<1>());
+std::optional<StoreId> check_verdict(const transport::Secret& secret, const Nonce& server,
+                                     const Nonce& client, std::span<const std::byte, kVerdictBytes> verdict) {
+  StoreId store;
+  std::memcpy(store.data(), verdict.data() + 1, store.size());
+  const Mac mac = prove(secret, "server", client, server, store);
+  if (verdict[0] != std::byte{1} || !transport::equal(mac, verdict.last<kMacBytes>())) return std::nullopt;
+  return store;
 }
 
 Nonce random_nonce() {

@@ -2,7 +2,8 @@
 //
 //   server -> client  "TMBS", version (2 bytes), server nonce (32)
 //   client -> server  "TMBC", client nonce (32), HMAC(secret, "client" + server nonce + client nonce)
-//   server -> client  accepted (1 byte: 1 or 0), HMAC(secret, "server" + client nonce + server nonce)
+//   server -> client  accepted (1 byte: 1 or 0), which store it is (16), HMAC(secret, "server" + client nonce
+//                     + server nonce + which store)
 //   then frames:      length of the rest (4), kind (1), request (4), key length (2), key, value
 //
 // Answers carry the number of their request, so that a client may stop waiting for one and make another
@@ -12,10 +13,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "collectives/rendezvous/store_id.h"
 #include "transport/sockets/secret.h"
 
 namespace tombolo::collectives::store {
@@ -40,13 +43,13 @@ constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = 1 + 4 + 2;  ///< after the length
 constexpr std::size_t kMaxFrame = kHeaderBytes + kMaxKey + kMaxValue;
 /// Also says how a secret comes from a text: ends that differ in it could not tell that from another text.
-constexpr std::uint16_t kVersion = 3;
+constexpr std::uint16_t kVersion = 4;
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;
 constexpr std::size_t kHelloBytes = 4 + 2 + kNonceBytes;
 constexpr std::size_t kProofBytes = 4 + kNonceBytes + kMacBytes;
-constexpr std::size_t kVerdictBytes = 1 + kMacBytes;
+constexpr std::size_t kVerdictBytes = 1 + std::tuple_size_v<StoreId> + kMacBytes;
 
 using Nonce = std::array<std::byte, kNonceBytes>;
 using Mac = std::array<std::byte, kMacBytes>;
@@ -76,10 +79,13 @@ std::array<std::byte, kProofBytes> make_proof(const transport::Secret& secret, c
 /// Whether the client knows the secret; its nonce.
 bool check_proof(const transport::Secret& secret, const Nonce& server,
                  std::span<const std::byte, kProofBytes> proof, Nonce& client) noexcept;
+/// `accepted_by`: nothing where the client is rejected.
 std::array<std::byte, kVerdictBytes> make_verdict(const transport::Secret& secret, const Nonce& server,
-                                                  const Nonce& client, bool accepted);
-bool check_verdict(const transport::Secret& secret, const Nonce& server, const Nonce& client,
-                   std::span<const std::byte, kVerdictBytes> verdict) noexcept;
+                                                  const Nonce& client,
+                                                  const std::optional<StoreId>& accepted_by);
+/// Which store has accepted the client; nothing where none has that knows the secret.
+std::optional<StoreId> check_verdict(const transport::Secret& secret, const Nonce& server,
+                                     const Nonce& client, std::span<const std::byte, kVerdictBytes> verdict);
 Nonce random_nonce();
 
 }  // namespace tombolo::collectives::store

@@ -73,7 +73,7 @@ TEST(StoreHello, NamesWhatAnswersInstead) {
     ADD_FAILURE() << "another version was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
-    EXPECT_STREQ(error.what(), "the store speaks version 1, this build version 3");
+    EXPECT_STREQ(error.what(), "the store speaks version 1, this build version 4");
   }
   hello[0] = std::byte{'H'};
   try {
@@ -88,6 +88,7 @@ class StoreProofs : public testing::Test {
  protected:
   const Secret secret_ = Secret::from_text("open sesame"), other_ = Secret::from_text("open barley");
   const Nonce server_ = random_nonce(), client_ = random_nonce();
+  const StoreId store_{std::byte{1}, std::byte{2}, std::byte{3}};
 };
 
 TEST_F(StoreProofs, HoldForTheSecretAndBothNonces) {
@@ -97,8 +98,8 @@ TEST_F(StoreProofs, HoldForTheSecretAndBothNonces) {
   EXPECT_EQ(client, client_);
   EXPECT_FALSE(check_proof(other_, server_, proof, client));
   EXPECT_FALSE(check_proof(secret_, random_nonce(), proof, client)) << "of an earlier connection";
-  const auto verdict = make_verdict(secret_, server_, client_, true);
-  EXPECT_TRUE(check_verdict(secret_, server_, client_, verdict));
+  const auto verdict = make_verdict(secret_, server_, client_, store_);
+  EXPECT_EQ(check_verdict(secret_, server_, client_, verdict), store_);
   EXPECT_FALSE(check_verdict(other_, server_, client_, verdict));
   EXPECT_FALSE(check_verdict(secret_, random_nonce(), client_, verdict));
   EXPECT_FALSE(check_verdict(secret_, server_, random_nonce(), verdict));
@@ -106,11 +107,11 @@ TEST_F(StoreProofs, HoldForTheSecretAndBothNonces) {
 
 TEST_F(StoreProofs, ShowEveryChangeOfOneBit) {
   auto proof = make_proof(secret_, server_, client_);
-  auto verdict = make_verdict(secret_, server_, client_, true);
+  auto verdict = make_verdict(secret_, server_, client_, store_);
   Nonce client{};
   const auto flipped = [](auto& bytes, std::size_t bit, const auto& check) {
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    const bool holds = check();
+    const bool holds = bool(check());
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     return holds;
   };
@@ -126,13 +127,13 @@ TEST_F(StoreProofs, CannotBeReflected) {
   const auto proof = make_proof(secret_, server_, client_);
   std::array<std::byte, kVerdictBytes> verdict{};
   verdict[0] = std::byte{1};
-  std::copy_n(proof.begin() + 4 + kNonceBytes, kMacBytes, verdict.begin() + 1);
+  std::copy_n(proof.begin() + 4 + kNonceBytes, kMacBytes, verdict.end() - kMacBytes);
   EXPECT_FALSE(check_verdict(secret_, server_, client_, verdict));
   EXPECT_FALSE(check_verdict(secret_, client_, server_, verdict));
 }
 
 TEST_F(StoreProofs, ARejectedClientLearnsNothing) {
-  const auto verdict = make_verdict(secret_, server_, client_, false);
+  const auto verdict = make_verdict(secret_, server_, client_, std::nullopt);
   EXPECT_EQ(verdict, (std::array<std::byte, kVerdictBytes>{}));
   EXPECT_FALSE(check_verdict(secret_, server_, client_, verdict));
 }

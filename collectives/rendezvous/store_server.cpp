@@ -8,7 +8,9 @@
 #include <deque>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -54,6 +56,7 @@ struct Sessions {
   Log log;
   StoreLimits limits;
   StoreContents* contents = nullptr;
+  StoreId id{};
   std::set<std::shared_ptr<Session>> all;
   std::list<std::shared_ptr<Session>> unauthenticated;  // oldest first
   // Lines that whoever reaches the port can cause, and those that take the secret.
@@ -174,7 +177,8 @@ class Session final : public StoreContents::Client, public std::enable_shared_fr
       phase_ = Phase::kServing;
       sessions_.unauthenticated.remove(shared_from_this());
     }
-    verdict_ = store::make_verdict(sessions_.secret, nonce_, client, accepted);
+    verdict_ = store::make_verdict(sessions_.secret, nonce_, client,
+                                   accepted ? std::optional(sessions_.id) : std::nullopt);
     asio::async_write(socket_, asio::buffer(verdict_), then([this] {
                         if (phase_ == Phase::kHandshake) return close("wrong secret");
                         end_patience(read_timer_);
@@ -248,29 +252,42 @@ LimitedWarning reminder() {
 }  // namespace
 
 struct StoreServer::State {
-  explicit State(const StoreLimits& limits) : contents(limits) { sessions.limits = limits; }
+  explicit State(const StoreLimits& limits) : contents(limits) {
+    sessions.limits = limits;
+    transport::random_bytes(sessions.id);
+  }
 
-  StoreContents contents;  // outlives the answers that handlers of `io` hold
-  asio::io_context io{1};
-  tcp::acceptor acceptor{io};
+  /// What it takes to serve, for which asio opens descriptors of its own.
+  struct Loop {
+    asio::io_context io{1};
+    tcp::acceptor acceptor{io};
+    asio::steady_timer patience{io}, resting{io};
+  };
+
+  StoreContents contents;          // outlives the answers that handlers of the loop hold
+  transport::Descriptor listener;  // until there is a loop
+  tcp protocol = tcp::v4();        // of the listener
+  std::optional<Loop> loop;        // from serve() on
   transport::NotInherited own_acceptor;
-  asio::steady_timer patience{io};
-  asio::steady_timer resting{io};
   LimitedWarning cannot_accept = reminder(), too_many = reminder(), too_many_unauthenticated = reminder(),
                  failed = reminder();
   Sessions sessions;
   int port = 0;
   std::string own_address;
-  std::once_flag served;
-  std::thread thread;  // from serve() on
+  std::mutex serving;
+  std::thread thread;  // from serve() on; under `serving` until then
   const unsigned generation = transport::fork_generation();
 
   /// Handles connections until finish(). Whatever a client causes ends that client alone.
   void run() noexcept {
     for (bool again = false;; again = true) {
       try {
-        if (again && acceptor.is_open()) pause();
-        io.run();
+        if (!again) {
+          accept();
+        } else if (loop->acceptor.is_open()) {
+          pause();
+        }
+        loop->io.run();
         return;
       } catch (const std::exception& problem) {
         warn_of(problem);
@@ -286,8 +303,8 @@ struct StoreServer::State {
   }
 
   void accept() {
-    acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
-      if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
+    loop->acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted || !loop->acceptor.is_open()) return;
       if (error) {
         cannot_accept.write(sessions.log,
                             "store: cannot accept connections on port {}: {} (errno {}); trying on", port,
@@ -325,20 +342,26 @@ struct StoreServer::State {
   /// in an endless loop.
   void pause() {
     ErrorCode ignored;
-    acceptor.cancel(ignored);  // where one is under way, it must not become two
-    resting.expires_after(kAcceptPause);
-    resting.async_wait([this](ErrorCode stopped) {
-      if (!stopped && acceptor.is_open()) accept();
+    loop->acceptor.cancel(ignored);  // where one is under way, it must not become two
+    loop->resting.expires_after(kAcceptPause);
+    loop->resting.async_wait([this](ErrorCode stopped) {
+      if (!stopped && loop->acceptor.is_open()) accept();
     });
   }
 
   void listen(const ListenPlan& plan, const std::string& address, int wanted) {
+    asio::io_context io;
+    tcp::acceptor acceptor(io);
+    transport::NotInherited own;
     ErrorCode error;
     for (const auto& one : plan.addresses) {
       const tcp::endpoint endpoint(asio::ip::make_address(one), static_cast<std::uint16_t>(wanted));
-      stop_accepting();
-      acceptor.open(endpoint.protocol(), error);
-      if (!error) own_acceptor = transport::not_inherited(acceptor.native_handle());
+      ErrorCode ignored;
+      own.reset();
+      acceptor.close(ignored);
+      protocol = endpoint.protocol();
+      acceptor.open(protocol, error);
+      if (!error) own = transport::not_inherited(acceptor.native_handle());
       if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
       if (!error && plan.everywhere && endpoint.address().is_v6())
         acceptor.set_option(asio::ip::v6_only(false), error);
@@ -361,27 +384,36 @@ struct StoreServer::State {
     const auto bound = acceptor.local_endpoint();
     port = bound.port();
     own_address = plan.everywhere ? "127.0.0.1" : bound.address().to_string();
+    listener.reset(acceptor.release());
+    own_acceptor = std::move(own);  // the number stays
   }
 
-  void stop_accepting() noexcept {
-    ErrorCode ignored;
-    own_acceptor.reset();
-    acceptor.close(ignored);
+  void make_loop() {
+    loop.emplace();
+    ErrorCode error;
+    loop->acceptor.assign(protocol, listener.get(), error);
+    if (error) {
+      loop.reset();
+      throw std::system_error(error);
+    }
+    listener.release();
   }
 
   void finish() {
-    stop_accepting();
-    resting.cancel();
+    ErrorCode ignored;
+    own_acceptor.reset();
+    loop->acceptor.close(ignored);
+    loop->resting.cancel();
     const auto all = sessions.all;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
-    patience.expires_after(kServerClosingPatience);
-    patience.async_wait([this](ErrorCode) { io.stop(); });
+    loop->patience.expires_after(kServerClosingPatience);
+    loop->patience.async_wait([this](ErrorCode) { loop->io.stop(); });
     wait_for_sessions();
   }
 
   void wait_for_sessions() {
-    if (sessions.all.empty()) return io.stop();
-    asio::post(io, [this] { wait_for_sessions(); });
+    if (sessions.all.empty()) return loop->io.stop();
+    asio::post(loop->io, [this] { wait_for_sessions(); });
   }
 };
 
@@ -416,10 +448,17 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
 }
 
 void StoreServer::serve() {
-  std::call_once(state_->served, [state = state_.get()] {
-    state->accept();
-    state->thread = std::thread([state] { state->run(); });
-  });
+  const std::lock_guard lock(state_->serving);
+  if (state_->thread.joinable()) return;
+  try {
+    if (!state_->loop) state_->make_loop();
+    state_->thread = std::thread([state = state_.get()] { state->run(); });
+  } catch (const std::system_error& error) {
+    fail(
+        Cause::kSystem,
+        "store: port {} is not served, for there is no thread, or no descriptor, for it: {} (ulimit -u, -n?)",
+        state_->port, error.what());
+  }
 }
 
 StoreServer::~StoreServer() {
@@ -429,12 +468,16 @@ StoreServer::~StoreServer() {
     return;
   }
   if (!state_->thread.joinable()) return;
-  asio::post(state_->io, [state = state_.get()] { state->finish(); });
+  asio::post(state_->loop->io, [state = state_.get()] { state->finish(); });
   state_->thread.join();
 }
 
 int StoreServer::port() const noexcept {
   return state_->port;
+}
+
+const StoreId& StoreServer::id() const noexcept {
+  return state_->sessions.id;
 }
 
 const std::string& StoreServer::own_address() const noexcept {

@@ -312,50 +312,106 @@ TEST(Store, DropsATrustedClientThatSendsAbsurdLengths) {
   EXPECT_EQ(connect(server.port())->add("count", 1), 1);
 }
 
+std::unique_ptr<StoreWatch> watch_of(const StoreServer& server, std::string_view key,
+                                     std::string_view presence = {}) {
+  return store_at("127.0.0.1", server.port(), kSecret)->watch(key, presence, Deadline::after(kPatience));
+}
+
 TEST(StoreWatch, TellsOfTheKeyAndOfAServerThatCloses) {
   auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
-  store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", "", Deadline::after(kPatience));
-  store::Watch other("127.0.0.1", server->port(), kSecret, "never", "", Deadline::after(kPatience));
-  EXPECT_EQ(watch.check(), store::Watch::News::kNone);
+  const auto watch = watch_of(*server, "abort");
+  const auto other = watch_of(*server, "never");
+  EXPECT_EQ(watch->check(), StoreWatch::News::kNone);
   connect(server->port())->set("abort", bytes("why"));
   const auto deadline = Deadline::after(kPatience);
-  while (watch.check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
-  EXPECT_EQ(watch.check(), store::Watch::News::kValue);
-  EXPECT_EQ(watch.value(), bytes("why"));
-  EXPECT_EQ(other.check(), store::Watch::News::kNone);
+  while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(watch->check(), StoreWatch::News::kValue);
+  EXPECT_EQ(watch->value(), bytes("why"));
+  EXPECT_EQ(other->check(), StoreWatch::News::kNone);
   server.reset();
-  while (other.check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
-  EXPECT_EQ(other.check(), store::Watch::News::kStoreLeft);
+  while (other->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(other->check(), StoreWatch::News::kStoreLeft);
+}
+
+TEST(StoreWatch, AnswersQuestionsAboutOtherKeysAndWaitsOn) {
+  StoreServer server("127.0.0.1", 0, kSecret, Log());
+  const auto client = connect(server.port());
+  client->set("there", bytes("value"));
+  const auto watch = watch_of(server, "abort", "present/1");
+  EXPECT_EQ(watch->answer(), std::nullopt) << "nothing was asked";
+  const auto deadline = Deadline::after(kPatience);
+  for (const auto& [key, there] : {std::pair("there", true), {"not there", false}, {"present/1", true}}) {
+    watch->ask(key);
+    std::optional<bool> answer;
+    while (!(answer = watch->answer()) && !deadline.passed()) std::this_thread::yield();
+    EXPECT_EQ(answer, there) << key;
+    EXPECT_EQ(watch->answer(), std::nullopt) << "once";
+    EXPECT_EQ(watch->check(), StoreWatch::News::kNone);
+  }
+  client->set("abort", bytes("why"));
+  while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(watch->value(), bytes("why"));
+  watch->ask("there");
+  EXPECT_EQ(watch->answer(), std::nullopt) << "behind the news";
+}
+
+// Both ways cross in the network.
+TEST(StoreWatch, TellsOfAKeyThatWasSetAsItAskedForAnother) {
+  for (int round = 0; round < 200; ++round) {
+    StoreServer server("127.0.0.1", 0, kSecret, Log());
+    const auto watch = watch_of(server, "abort");
+    std::thread other([&] { connect(server.port())->set("abort", bytes("why")); });
+    const auto deadline = Deadline::after(kPatience);
+    for (bool open = false; watch->check() == StoreWatch::News::kNone && !deadline.passed();) {
+      if (!open) watch->ask("there");
+      open = !watch->answer();
+    }
+    EXPECT_EQ(watch->value(), bytes("why"));
+    other.join();
+    EXPECT_FALSE(watch->has_ended(Deadline::after(Duration::zero())));
+  }
 }
 
 TEST(StoreWatch, TellsOfTheServersEndAlsoBehindTheKey) {
   auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
-  store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", "", Deadline::after(kPatience));
-  store::Watch other("127.0.0.1", server->port(), kSecret, "never", "", Deadline::after(kPatience));
+  const auto watch = watch_of(*server, "abort");
+  const auto other = watch_of(*server, "never");
   const auto at_once = [] { return Deadline::after(Duration::zero()); };
-  EXPECT_FALSE(watch.has_ended(at_once()));
+  EXPECT_FALSE(watch->has_ended(at_once()));
   connect(server->port())->set("abort", bytes("why"));
   const auto deadline = Deadline::after(kPatience);
-  while (watch.check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
-  EXPECT_FALSE(watch.has_ended(at_once()));
-  EXPECT_FALSE(other.has_ended(at_once()));
+  while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_FALSE(watch->has_ended(at_once()));
+  EXPECT_FALSE(other->has_ended(at_once()));
   server.reset();
-  EXPECT_TRUE(watch.has_ended(Deadline::after(kPatience)));
-  EXPECT_EQ(watch.check(), store::Watch::News::kValue) << "what came stays";
-  EXPECT_EQ(watch.value(), bytes("why"));
-  EXPECT_TRUE(other.has_ended(Deadline::after(kPatience)));
-  EXPECT_EQ(other.check(), store::Watch::News::kStoreLeft);
+  EXPECT_TRUE(watch->has_ended(Deadline::after(kPatience)));
+  EXPECT_EQ(watch->check(), StoreWatch::News::kValue) << "what came stays";
+  EXPECT_EQ(watch->value(), bytes("why"));
+  EXPECT_TRUE(other->has_ended(Deadline::after(kPatience)));
+  EXPECT_EQ(other->check(), StoreWatch::News::kStoreLeft);
+}
+
+TEST(Store, HoldsAKeyForAsLongAsItsClientIsThere) {
+  StoreServer server("127.0.0.1", 0, kSecret, Log());
+  const auto other = connect(server.port());
+  auto client = connect(server.port());
+  client->hold("here/1");
+  EXPECT_TRUE(other->try_get("here/1"));
+  EXPECT_THROW(client->hold("here/2"), Error) << "one key";
+  client.reset();
+  const auto deadline = Deadline::after(kPatience);
+  while (other->try_get("here/1") && !deadline.passed()) std::this_thread::yield();
+  EXPECT_FALSE(other->try_get("here/1"));
 }
 
 TEST(StoreWatch, IsPresentInTheStoreUntilItsConnectionEnds) {
   StoreServer server("127.0.0.1", 0, kSecret, Log());
   const auto client = connect(server.port());
-  auto watch = std::make_unique<store::Watch>("127.0.0.1", server.port(), kSecret, "abort", "present/1",
-                                              Deadline::after(kPatience));
+  auto watch = watch_of(server, "abort", "present/1");
   EXPECT_TRUE(client->try_get("present/1"));
   client->set("abort", bytes("why"));
   const auto deadline = Deadline::after(kPatience);
-  while (watch->check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
   EXPECT_EQ(watch->value(), bytes("why"));
   EXPECT_TRUE(client->try_get("present/1")) << "also once it has told its news";
   watch.reset();

@@ -76,6 +76,10 @@ class HookedStore final : public StoreAccess {
       hooks_.before_put(key);
       return store_->claim(key, value);
     }
+    void hold(std::string_view key) override {
+      hooks_.before_put(key);
+      store_->hold(key);
+    }
     std::int64_t add(std::string_view key, std::int64_t by) override {
       hooks_.before_put(key);
       return store_->add(key, by);
@@ -95,6 +99,11 @@ class HookedStore final : public StoreAccess {
       hooks_.before_look(*watch_);
       return watch_->check();
     }
+    void ask(std::string_view key) override {
+      hooks_.before_try_get(key);
+      watch_->ask(key);
+    }
+    std::optional<bool> answer() override { return watch_->answer(); }
     const std::vector<std::byte>& value() const noexcept override { return watch_->value(); }
     bool has_ended(Deadline deadline) override { return watch_->has_ended(deadline); }
     int descriptor() const noexcept override { return watch_->descriptor(); }

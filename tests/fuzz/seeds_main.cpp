@@ -418,7 +418,7 @@ int main(int argc, char** argv) {
   put("store", "hello", store::make_hello(store::Nonce{}), 1);
   const auto secret = transport::Secret::from_text("another secret");
   put("store", "proof", store::make_proof(secret, {}, {}), 2);
-  put("store", "verdict", store::make_verdict(secret, {}, {}, true), 3);
+  put("store", "verdict", store::make_verdict(secret, {}, {}, collectives::StoreId{}), 3);
 
   net_plugin::Handle handle;
   handle.endpoint = endpoint();

@@ -236,7 +236,8 @@ class Run {
       } else if (!client.verdict) {
         if (bytes.size() < store::kVerdictBytes) break;
         client.verdict = store::check_verdict(secret_, *client.server, {},
-                                              take(store::kVerdictBytes).first<store::kVerdictBytes>());
+                                              take(store::kVerdictBytes).first<store::kVerdictBytes>())
+                             .has_value();
       } else {
         if (bytes.size() < store::kLengthBytes) break;
         const std::size_t length = store::read_length(bytes.first<store::kLengthBytes>());

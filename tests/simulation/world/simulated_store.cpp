@@ -1,6 +1,7 @@
 #include "tests/simulation/world/simulated_store.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -15,10 +16,26 @@ SimulatedStore::State SimulatedStore::state(unsigned from) const {
   return left_ ? State::kLeft : State::kOpen;
 }
 
+std::optional<std::vector<std::byte>> SimulatedStore::find(std::string_view key) const {
+  const auto held = held_.find(key);
+  if (held != held_.end() && !world_.kernel().killed(held->second)) return std::vector<std::byte>();
+  const auto found = values_.find(key);
+  if (found == values_.end()) return std::nullopt;
+  return found->second;
+}
+
 class SimulatedStore::Client final : public Store {
  public:
   Client(SimulatedStore& store, unsigned host) : store_(store), host_(host) {}
+  ~Client() override { store_.held_.erase(held_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
 
+  void hold(std::string_view key) override {
+    take_time();
+    held_ = key;
+    store_.held_.insert_or_assign(held_, host_);
+  }
   void set(std::string_view key, std::span<const std::byte> value) override {
     take_time();
     store_.values_.insert_or_assign(std::string(key), std::vector<std::byte>(value.begin(), value.end()));
@@ -32,12 +49,7 @@ class SimulatedStore::Client final : public Store {
   }
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
     take_time();
-    const auto held = store_.held_.find(key);
-    if (held != store_.held_.end() && !store_.world_.kernel().killed(held->second))
-      return std::vector<std::byte>();
-    const auto found = store_.values_.find(key);
-    if (found == store_.values_.end()) return std::nullopt;
-    return found->second;
+    return store_.find(key);
   }
   std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {
     take_time();
@@ -64,6 +76,7 @@ class SimulatedStore::Client final : public Store {
 
   SimulatedStore& store_;
   unsigned host_;
+  std::string held_;
 };
 
 class SimulatedStore::Watch final : public StoreWatch {
@@ -93,6 +106,11 @@ class SimulatedStore::Watch final : public StoreWatch {
     }
     return News::kNone;
   }
+  void ask(std::string_view key) override { asked_ = key; }
+  std::optional<bool> answer() override {
+    if (asked_.empty() || check() != News::kNone) return std::nullopt;
+    return store_.find(std::exchange(asked_, {})).has_value();
+  }
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   // The end of a simulated store is seen at once.
   bool has_ended(Deadline) override {
@@ -104,7 +122,7 @@ class SimulatedStore::Watch final : public StoreWatch {
  private:
   SimulatedStore& store_;
   unsigned host_;
-  std::string key_, presence_;
+  std::string key_, presence_, asked_;
   News news_ = News::kNone;
   std::vector<std::byte> value_;
 };

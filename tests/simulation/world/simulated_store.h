@@ -31,10 +31,14 @@ class SimulatedStore {
   class Client;
   class Watch;
 
+  /// What the key holds, whoever has set it.
+  std::optional<std::vector<std::byte>> find(std::string_view key) const;
+
   World& world_;
   bool left_ = false;
   std::map<std::string, std::vector<std::byte>, std::less<>> values_;
-  std::map<std::string, unsigned, std::less<>> held_;  // keys that watches hold, and the watches' hosts
+  std::map<std::string, unsigned, std::less<>>
+      held_;  // keys that go with whoever holds them, and the holders' hosts
 };
 
 }  // namespace tombolo::simulation
