@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -61,6 +63,9 @@ class Buffer {
   std::byte* data_ = nullptr;
 };
 
+/// How many kernels of each gpu::Operation the pretended GPU has carried out; of the process.
+inline std::array<std::atomic<int>, 8> operations_carried_out{};
+
 /// The library's kernels, as the pretended GPU carries them out.
 inline void add_kernels() {
   for (const DataType type : kAllTypes) {
@@ -77,7 +82,9 @@ inline void add_kernels() {
     };
     cuda().add_kernel({gpu::kernel_name(type), sizeof(gpu::ReductionArguments), touches,
                        [type, given](const void* parameter, unsigned blocks, unsigned threads) {
-                         emulate_reduction(given(parameter), type, blocks * threads);
+                         const auto arguments = given(parameter);
+                         ++operations_carried_out[static_cast<std::size_t>(arguments.operation)];
+                         emulate_reduction(arguments, type, blocks * threads);
                        }});
   }
 }

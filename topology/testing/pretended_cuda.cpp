@@ -40,7 +40,7 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   all.options = options;
   all.process = ::getpid();
   all.random.seed(options.seed);
-  all.initialised = all.making_forbidden = all.program_waits = all.capturing = false;
+  all.initialised = all.launches_held = all.making_forbidden = all.program_waits = all.capturing = false;
   all.failure = all.refusal = 0;
   all.launches = all.copies = all.questions = all.flushes = 0;
   all.nic_writes.clear();
@@ -164,6 +164,11 @@ void PretendedCuda::add_kernel(PretendedKernel kernel) {
 void PretendedCuda::refuse_launches(int result) {
   const std::lock_guard guard(driver().lock);
   driver().refusal = result;
+}
+
+void PretendedCuda::hold_launches(bool held) {
+  const std::lock_guard guard(driver().lock);
+  driver().launches_held = held;
 }
 
 std::uint64_t PretendedCuda::launches() const {

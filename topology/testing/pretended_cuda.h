@@ -96,6 +96,8 @@ class PretendedCuda {
   void add_kernel(PretendedKernel kernel);
   /// From now on launches are refused with this result of CUDA; 0: no longer.
   void refuse_launches(int result);
+  /// From now on no kernel of the caller's is carried out, nor what is queued behind it, or they go on.
+  void hold_launches(bool held);
   /// Kernels of the caller's that were launched.
   std::uint64_t launches() const;
 

@@ -87,7 +87,8 @@ struct Driver {
   PretendedCudaOptions options;
   std::mt19937_64 random{1};
   pid_t process = ::getpid();
-  bool initialised = false, making_forbidden = false, program_waits = false, capturing = false;
+  bool initialised = false, launches_held = false, making_forbidden = false, program_waits = false,
+       capturing = false;
   int failure = 0, refusal = 0, allocations_retained = 0;
   std::uint64_t launches = 0, copies = 0, questions = 0, flushes = 0;
   struct NicWrite {
@@ -207,9 +208,13 @@ struct Driver {
     }
     nic_writes.clear();
   }
+  bool can_go_on(const Stream& stream) const {
+    if (stream.queue.empty() || stream.is_held) return false;
+    return !launches_held || stream.queue.front().kind != Command::Kind::kLaunch;
+  }
   void drain() {
     for (const auto& stream : streams)
-      while (!stream->queue.empty() && !stream->is_held) carry_out(*stream);
+      while (can_go_on(*stream)) carry_out(*stream);
   }
   void advance() {
     if (options.pace == PretendedPace::kNever || streams.empty()) return;
@@ -218,7 +223,7 @@ struct Driver {
     const std::size_t most = options.pace == PretendedPace::kLate ? 1 : random() % 4;
     for (std::size_t i = 0; i < most; ++i) {
       Stream& stream = *streams[random() % streams.size()];
-      if (!stream.queue.empty() && !stream.is_held) carry_out(stream);
+      if (can_go_on(stream)) carry_out(stream);
     }
   }
   std::size_t queued(Command::Kind kind) const {
