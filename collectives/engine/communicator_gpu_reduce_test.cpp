@@ -1,7 +1,6 @@
 // Calls on GPU memory whose reductions the GPU carries out, against those on host memory.
 #include <gtest/gtest.h>
 
-#include "collectives/gpu/kernel_image.h"
 #include "collectives/testing/gpu_calls.h"
 #include "collectives/testing/held_clock.h"
 
@@ -13,9 +12,6 @@ using test::Buffer;  // not that of a schedule
 
 class ReductionsOnGpu : public CollectivesOnGpu {
  protected:
-  void SetUp() override {
-    if (gpu::kernel_image().empty()) GTEST_SKIP() << "nvcc was not there when this was built";
-  }
   /// On every rank the GPU takes every step, however small.
   static void all_steps(Options& options) { options.gpu_reduce_from = 1; }
   /// On every other one.
