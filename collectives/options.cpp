@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "collectives/discovery/network_facts.h"
+#include "collectives/gpu/kernel_image.h"
+#include "collectives/gpu/reducer.h"
 #include "collectives/parameters.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 #include "compute/instruction_set.h"
@@ -26,6 +28,16 @@ void set_discovery(Options& options, const std::string& value) {
   } else if (value != "on" && value != "off") {
     fail(Cause::kInvalidUsage, "{}='{}': expected on, off, or the name of a file with a / in it",
          kDiscoverParameter.name, value);
+  }
+}
+
+void set_gpu_reduce(Options& options) {
+  if (kGpuReduceParameter.choice() != "on") return;
+  if (!gpu::kernel_image().empty()) {
+    options.gpu_reduce_from = gpu::kReduceFrom;
+  } else {
+    options.log.warning("{}=on, but this library was built without nvcc: the processor makes all sums",
+                        kGpuReduceParameter.name);
   }
 }
 
@@ -97,6 +109,7 @@ Options Options::settings_from_environment() {
   if (options.tuning.segment_bytes == 0) {
     fail(Cause::kInvalidUsage, "{}=0: a piece has at least one byte", kSegmentParameter.name);
   }
+  set_gpu_reduce(options);
   set_discovery(options, kDiscoverParameter.text());
 
   topology::DetectOptions detect;

@@ -67,6 +67,9 @@ struct Options {
   /// How sums and averages of float travel between clusters where a call does not say it.
   /// (TOMBOLO_COMPRESSION)
   Compression compression = Compression::kNone;
+  /// Of a call on GPU memory, steps of its reduction of so many bytes and more are carried out by that GPU;
+  /// nothing: by the processor, all of them. (TOMBOLO_GPU_REDUCE)
+  std::optional<std::size_t> gpu_reduce_from;
   /// Whether hosts without a cluster find out which of them are near each other (discovery/).
   /// (TOMBOLO_DISCOVER)
   bool discover = false;

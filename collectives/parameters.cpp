@@ -63,6 +63,13 @@ const Parameter kCompressionParameter{
     "as bf16, or as int8 with a scale for each 256 values. It loses precision, the same on every rank; "
     "set it alike on every rank.",
     "none|bf16|int8"};
+const Parameter kGpuReduceParameter{
+    "TOMBOLO_GPU_REDUCE", ParameterType::kChoice, "off",
+    "Who combines elements in calls on GPU memory that go by messages, in steps of 128 KiB and more: on, "
+    "that "
+    "GPU (compute capability 8.0 and later); off, the processor. The bits are the same, and ranks may differ "
+    "in it. A library that was built without nvcc leaves it to the processor, and warns.",
+    "on|off"};
 const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
                                "TCP port of rank 0's rendezvous store; 0 takes MASTER_PORT (one more where "
                                "torchrun's agent already listens there), or 29400."};
@@ -93,8 +100,8 @@ const std::vector<const Parameter*>& collectives_parameters() {
   static const std::vector<const Parameter*> all{
       &kSecretParameter,    &kDeadlineParameter, &kStuckAfterParameter,  &kRoutingParameter,
       &kAlgorithmParameter, &kTuningParameter,   &kCompressionParameter, &kProgressParameter,
-      &kPortParameter,      &kAddressParameter,  &kSegmentParameter,     &kHostLimitParameter,
-      &kDiscoverParameter};
+      &kGpuReduceParameter, &kPortParameter,     &kAddressParameter,     &kSegmentParameter,
+      &kHostLimitParameter, &kDiscoverParameter};
   return all;
 }
 

@@ -14,6 +14,7 @@ extern const Parameter kAlgorithmParameter;
 extern const Parameter kTuningParameter;
 extern const Parameter kProgressParameter;
 extern const Parameter kCompressionParameter;
+extern const Parameter kGpuReduceParameter;
 extern const Parameter kPortParameter;
 extern const Parameter kAddressParameter;
 extern const Parameter kSegmentParameter;

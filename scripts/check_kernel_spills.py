@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails where a GPU kernel keeps in memory what its registers do not hold, by what ptxas said when it compiled them.
 
-usage: check_kernel_spills.py REPORT...      the files that trainer/cuda/gpu/compile.sh leaves
+usage: check_kernel_spills.py REPORT...      the files that scripts/compile_kernels.sh leaves
        check_kernel_spills.py --self-test
 """
 import re

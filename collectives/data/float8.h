@@ -18,7 +18,7 @@ struct Float8E5m2 {
   std::uint8_t bits;
 };
 
-inline float to_float(Float8E4m3 value) noexcept {
+constexpr float to_float(Float8E4m3 value) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x80U) << 24;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fU) << 20;
   // Times 2^120 moves the exponent bias from 7 to 127 and makes subnormals normal, exactly.
@@ -28,7 +28,7 @@ inline float to_float(Float8E4m3 value) noexcept {
 }
 
 /// Its bits are the upper half of a float16's.
-inline float to_float(Float8E5m2 value) noexcept {
+constexpr float to_float(Float8E5m2 value) noexcept {
   return to_float(Float16{static_cast<std::uint16_t>(value.bits << 8)});
 }
 
@@ -37,7 +37,7 @@ namespace float8 {
 /// Rounds the magnitude of `value` to a float of `kMantissaBits` and an exponent of bias `kBias`; kLargest is
 /// the largest finite result, kNan what a NaN becomes.
 template <int kMantissaBits, int kBias, std::uint32_t kLargest, std::uint32_t kNan>
-inline __attribute__((always_inline)) std::uint8_t round_to(float value) noexcept {
+constexpr inline __attribute__((always_inline)) std::uint8_t round_to(float value) noexcept {
   constexpr int kDropped = 23 - kMantissaBits;
   constexpr std::uint32_t kRebias = static_cast<std::uint32_t>(127 - kBias) << 23;
   constexpr std::uint32_t kLeastNormal = static_cast<std::uint32_t>(128 - kBias) << 23;
@@ -58,10 +58,10 @@ inline __attribute__((always_inline)) std::uint8_t round_to(float value) noexcep
 
 }  // namespace float8
 
-inline Float8E4m3 to_float8_e4m3(float value) noexcept {
+constexpr Float8E4m3 to_float8_e4m3(float value) noexcept {
   return {float8::round_to<3, 7, 0x7eU, 0x7fU>(value)};
 }
-inline Float8E5m2 to_float8_e5m2(float value) noexcept {
+constexpr Float8E5m2 to_float8_e5m2(float value) noexcept {
   return {float8::round_to<2, 15, 0x7bU, 0x7fU>(value)};
 }
 

@@ -14,11 +14,11 @@ struct Bfloat16 {
   std::uint16_t bits;
 };
 
-inline float to_float(Bfloat16 value) noexcept {
+constexpr float to_float(Bfloat16 value) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-inline Bfloat16 to_bfloat16(float value) noexcept {
+constexpr Bfloat16 to_bfloat16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
   // Rounding would carry a NaN of small payload into infinity: keep it a (quiet) NaN.
@@ -26,7 +26,7 @@ inline Bfloat16 to_bfloat16(float value) noexcept {
   return {static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? nan : rounded)};
 }
 
-inline float to_float(Float16 value) noexcept {
+constexpr float to_float(Float16 value) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffU) << 13;
   // Times 2^112 moves the exponent bias from 15 to 127 and makes subnormals normal, exactly.
@@ -36,7 +36,7 @@ inline float to_float(Float16 value) noexcept {
   return std::bit_cast<float>((magnitude >= 0x0f800000U ? special : finite) | sign);
 }
 
-inline Float16 to_float16(float value) noexcept {
+constexpr Float16 to_float16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000U;
   const std::uint32_t magnitude = bits & 0x7fffffffU;

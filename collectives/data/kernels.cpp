@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "collectives/data/arithmetic.h"
 #include "collectives/data/data_type.h"
-#include "collectives/data/small_float.h"
 #include "collectives/data/unaligned.h"
 #include "compute/instruction_set.h"
 
@@ -16,66 +16,12 @@
 namespace tombolo::collectives {
 namespace {
 
-#define TOMBOLO_INLINE inline __attribute__((always_inline))
-
-// Integers wrap around as unsigned ones do, for signed overflow is undefined.
-template <typename T>
-using Wrapping = std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>;
-
-struct Sum {
-  template <typename T>
-  static TOMBOLO_INLINE T apply(T left, T right) noexcept {
-    if constexpr (std::is_integral_v<T>) {
-      return static_cast<T>(static_cast<Wrapping<T>>(left) + static_cast<Wrapping<T>>(right));
-    } else {
-      return left + right;
-    }
-  }
-};
-struct Product {
-  template <typename T>
-  static TOMBOLO_INLINE T apply(T left, T right) noexcept {
-    if constexpr (std::is_integral_v<T>) {
-      // 16-bit operands would be promoted to int and overflow it.
-      using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, Wrapping<T>>;
-      return static_cast<T>(static_cast<Wide>(left) * static_cast<Wide>(right));
-    } else {
-      return left * right;
-    }
-  }
-};
-// A NaN on either side wins, so that the result does not depend on the order in which ranks are combined.
-struct Min {
-  template <typename T>
-  static TOMBOLO_INLINE T apply(T left, T right) noexcept {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T smaller = right < left ? right : left;
-      return right != right ? right : smaller;
-    } else {
-      return right < left ? right : left;
-    }
-  }
-};
-struct Max {
-  template <typename T>
-  static TOMBOLO_INLINE T apply(T left, T right) noexcept {
-    if constexpr (std::is_floating_point_v<T>) {
-      const T larger = left < right ? right : left;
-      return right != right ? right : larger;
-    } else {
-      return left < right ? right : left;
-    }
-  }
-};
-
-template <typename Op, typename T>
-TOMBOLO_INLINE T combine_one(T left, T right) noexcept {
-  if constexpr (kIsSmallFloat<T>) {
-    return from_float<T>(Op::template apply<float>(to_float(left), to_float(right)));
-  } else {
-    return Op::template apply<T>(left, right);
-  }
-}
+using arithmetic::combine_one;
+using arithmetic::Max;
+using arithmetic::Min;
+using arithmetic::Product;
+using arithmetic::Quotient;
+using arithmetic::Sum;
 
 template <typename Op, typename T>
 TOMBOLO_INLINE void combine_range(std::byte* destination, const std::byte* left, const std::byte* right,
@@ -176,18 +122,8 @@ void combine_typed(std::byte* destination, const std::byte* left, const std::byt
 
 template <typename T>
 void divide_typed(std::byte* data, std::size_t count, std::size_t ranks) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = load<T>(data, i);
-    if constexpr (kIsSmallFloat<T>) {
-      store<T>(data, i, from_float<T>(to_float(value) / static_cast<float>(ranks)));
-    } else if constexpr (std::is_floating_point_v<T>) {
-      store<T>(data, i, value / static_cast<T>(ranks));
-    } else if constexpr (std::is_signed_v<T>) {
-      store<T>(data, i, static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(ranks)));
-    } else {
-      store<T>(data, i, static_cast<T>(static_cast<std::uint64_t>(value) / ranks));
-    }
-  }
+  const auto by = static_cast<std::uint64_t>(ranks);
+  for (std::size_t i = 0; i < count; ++i) store<T>(data, i, combine_one<Quotient, T>(load<T>(data, i), by));
 }
 
 template <typename Visitor>

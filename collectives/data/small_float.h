@@ -14,7 +14,7 @@ inline constexpr bool kIsSmallFloat = std::is_same_v<T, Float16> || std::is_same
 
 /// Rounds to nearest even.
 template <typename T>
-inline __attribute__((always_inline)) T from_float(float value) noexcept {
+constexpr inline __attribute__((always_inline)) T from_float(float value) noexcept {
   static_assert(kIsSmallFloat<T>);
   if constexpr (std::is_same_v<T, Float16>) {
     return to_float16(value);

@@ -268,7 +268,8 @@ void Communicator::State::run_again(const CollectiveCall& call) {
 }
 
 Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& call, const ScheduleKey& key,
-                                                        const Choice& choice, std::size_t channel) {
+                                                        const Choice& choice, std::size_t channel,
+                                                        gpu::Staged* staged_in) {
   auto schedule = schedule_for(key, choice);
   watched.reset();
   return channels->start(channel, {.schedule = std::move(schedule),
@@ -278,7 +279,9 @@ Channels::Ticket Communicator::State::start_by_messages(const CollectiveCall& ca
                                    .type = call.type,
                                    .op = call.op,
                                    .factor = call.factor.value_or(Factor{}),
-                                   .ranks = static_cast<std::size_t>(rank_map.size)});
+                                   .ranks = static_cast<std::size_t>(rank_map.size),
+                                   .reducer = staged_in != nullptr ? staged_in->reducer() : nullptr,
+                                   .scratch = staged_in != nullptr ? staged_in->scratch() : nullptr});
 }
 
 void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKey& key) {
@@ -303,7 +306,8 @@ void Communicator::State::run_alone(const CollectiveCall& call, const ScheduleKe
 }
 
 CarriedOut Communicator::State::begin(const CollectiveCall& call, const ScheduleKey& key,
-                                      const std::optional<Choice>& choice, std::size_t channel) {
+                                      const std::optional<Choice>& choice, std::size_t channel,
+                                      gpu::Staged* staged_in) {
   CarriedOut by;
   if (!choice) {
     run_alone(call, key);
@@ -312,7 +316,7 @@ CarriedOut Communicator::State::begin(const CollectiveCall& call, const Schedule
     by.ticket.number = start_in_host_memory(call, key);
   } else {
     by.way = CarriedOut::Way::kMessages;
-    by.ticket = start_by_messages(call, key, *choice, channel);
+    by.ticket = start_by_messages(call, key, *choice, channel, staged_in);
   }
   return by;
 }
@@ -325,6 +329,7 @@ StartedCollective Communicator::State::start(const CollectiveCall& call, std::si
   note_start(made.number, call);
   std::optional<Choice> choice;
   if (mesh) choice = choose(made.key);
+  if (in_use && choice && !choice->through_host_memory()) prepare_reduction(*in_use, made.key, *choice);
   const bool begins = !in_use && deferred.empty();
   // Without a thread it stands still while its caller computes, which says nothing of the network.
   auto to_watch = watch ? count_call(made.key, begins && thread != nullptr) : std::nullopt;

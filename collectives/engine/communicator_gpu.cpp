@@ -25,8 +25,8 @@ bool Communicator::State::may_be_on_gpu(const CollectiveCall& call) noexcept {
 }
 
 std::shared_ptr<gpu::Staged> Communicator::State::stage(std::string_view what,
-                                                        const std::vector<gpu::Buffer>& buffers,
-                                                        void* stream) {
+                                                        const std::vector<gpu::Buffer>& buffers, void* stream,
+                                                        std::optional<std::size_t> reduce_from) {
   std::vector<gpu::Buffer> on_gpu;
   int ordinal = 0;
   for (const gpu::Buffer& buffer : buffers) {
@@ -45,7 +45,7 @@ std::shared_ptr<gpu::Staged> Communicator::State::stage(std::string_view what,
   if (on_gpu.empty()) return nullptr;
   try {
     if (!staging) staging = gpu::Staging::of_process();
-    return std::make_shared<gpu::Staged>(staging, ordinal, std::move(on_gpu), stream);
+    return std::make_shared<gpu::Staged>(staging, ordinal, std::move(on_gpu), stream, reduce_from);
   } catch (const Error& error) {
     const std::string text = fmt::format("{}: {}", what, error.what());
     if (error.cause() == Cause::kInvalidUsage) fail(error.cause(), "{}", text);
@@ -55,7 +55,8 @@ std::shared_ptr<gpu::Staged> Communicator::State::stage(std::string_view what,
 
 std::shared_ptr<gpu::Staged> Communicator::State::stage(CollectiveCall& call, bool in_place) {
   const auto buffers = used_buffers(call, options.identity.rank, options.identity.size);
-  auto made = stage(collective_name(call.collective), buffers, call.stream);
+  auto made = stage(collective_name(call.collective), buffers, call.stream,
+                    mesh && is_reduction(call.collective) ? options.gpu_reduce_from : std::nullopt);
   if (!made) return nullptr;
   const CollectiveCall given = call;
   for (const gpu::Buffer& buffer : buffers) {
@@ -80,9 +81,18 @@ std::shared_ptr<gpu::Staged> Communicator::State::stage(std::string_view what, c
   if (bytes == 0 || gpu::program_driver() == nullptr) return nullptr;
   gpu::Buffer buffer{what, static_cast<std::byte*>(const_cast<void*>(data)), {}, {}};
   (sending ? buffer.read : buffer.written) = {{0, bytes}};
-  auto made = stage(what, {buffer}, stream);
+  auto made = stage(what, {buffer}, stream, std::nullopt);
   if (made) data = made->host(data);
   return made;
+}
+
+void Communicator::State::prepare_reduction(gpu::Staged& on, const ScheduleKey& key, const Choice& choice) {
+  if (on.reducer() == nullptr) return;
+  try {
+    on.take_scratch(schedule_for(key, choice)->scratch_bytes);
+  } catch (const Error& error) {
+    end_with(error.cause(), fmt::format("{}: {}", collective_name(key.collective), error.what()));
+  }
 }
 
 void Communicator::State::run_deferred(const CollectiveCall& call) {
@@ -102,7 +112,7 @@ bool Communicator::State::progress_staged() {
   for (; !deferred.empty(); deferred.pop_front()) {
     DeferredCollective& next = *deferred.front();
     if (next.staged && !next.staged->is_ready()) break;
-    next.by = begin(next.call, next.key, next.choice, next.channel);
+    next.by = begin(next.call, next.key, next.choice, next.channel, next.staged.get());
     next.begun = moved = true;
   }
   std::erase_if(staged, [&](const StagedCall& one) {

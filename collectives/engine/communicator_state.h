@@ -150,7 +150,9 @@ struct Communicator::State {
   std::shared_ptr<gpu::Staged> stage(std::string_view what, const void*& data, std::size_t bytes,
                                      bool sending, void* stream);
   std::shared_ptr<gpu::Staged> stage(std::string_view what, const std::vector<gpu::Buffer>& buffers,
-                                     void* stream);
+                                     void* stream, std::optional<std::size_t> reduce_from);
+  /// Of a call whose steps its GPU carries out: makes what it takes beside its buffers.
+  void prepare_reduction(gpu::Staged& staged, const ScheduleKey& key, const Choice& choice);
   /// Carries out a blocking call on GPU memory, or behind such as have not begun.
   void run_deferred(const CollectiveCall& call);
   Work start_message(bool sending, const void* data, std::size_t bytes, int peer, void* stream);
@@ -160,15 +162,16 @@ struct Communicator::State {
   void end_staged() noexcept;
   /// The call's number in `host_calls`.
   std::uint64_t start_in_host_memory(const CollectiveCall& call, const ScheduleKey& key);
+  /// `staged`: whose memory the call is on; null: on none of a GPU's.
   Channels::Ticket start_by_messages(const CollectiveCall& call, const ScheduleKey& key, const Choice& choice,
-                                     std::size_t channel);
+                                     std::size_t channel, gpu::Staged* staged = nullptr);
   /// Of a communicator of one rank: it is done then.
   void run_alone(const CollectiveCall& call, const ScheduleKey& key);
   /// Starts it: in the host's memory where the call can go there, else on that channel.
   StartedCollective start(const CollectiveCall& call, std::size_t channel);
-  /// Begins it as it was chosen; nothing is chosen for a rank alone.
+  /// Begins it as it was chosen; nothing is chosen for a rank alone. `staged` as start_by_messages().
   CarriedOut begin(const CollectiveCall& call, const ScheduleKey& key, const std::optional<Choice>& choice,
-                   std::size_t channel);
+                   std::size_t channel, gpu::Staged* staged = nullptr);
   bool done(const CarriedOut& by) const;
   bool done(const StartedCollective& started) const;
   bool done(Work work) const;

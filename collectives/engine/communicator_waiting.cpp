@@ -217,9 +217,9 @@ Duration Communicator::State::check_other_ranks(TimePoint idle_since,
 }
 
 void Communicator::State::sleep(Duration most) {
-  const bool copying =
-      std::ranges::any_of(staged, [](const StagedCall& one) { return one.staged->is_copying(); });
-  if (copying) {  // it takes less time than a sleep
+  const bool on_gpu =
+      std::ranges::any_of(staged, [](const StagedCall& one) { return one.staged->is_moving(); });
+  if (on_gpu) {  // it takes less time than a sleep
     transport::kernel().sched_yield();
     return;
   }

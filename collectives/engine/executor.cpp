@@ -13,7 +13,19 @@ constexpr std::align_val_t kAlignment{64};
 }  // namespace
 
 Executor::~Executor() {
-  ::operator delete(scratch_, kAlignment);
+  ::operator delete(own_scratch_, kAlignment);
+}
+
+std::byte* Executor::take_scratch(std::size_t bytes) {
+  if (own_scratch_bytes_ < bytes) {
+    ::operator delete(own_scratch_, kAlignment);
+    own_scratch_ = nullptr;
+    own_scratch_bytes_ = 0;
+    own_scratch_ = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+    own_scratch_bytes_ = bytes;
+    std::memset(own_scratch_, 0, bytes);  // a barrier sends bytes that no step wrote
+  }
+  return own_scratch_;
 }
 
 void Executor::start(Task task) {
@@ -21,14 +33,7 @@ void Executor::start(Task task) {
   const Schedule& schedule = *task_.schedule;
   left_ = schedule.steps.size();
   failure_.reset();
-  if (scratch_bytes_ < schedule.scratch_bytes) {
-    ::operator delete(scratch_, kAlignment);
-    scratch_ = nullptr;
-    scratch_bytes_ = 0;
-    scratch_ = static_cast<std::byte*>(::operator new(schedule.scratch_bytes, kAlignment));
-    scratch_bytes_ = schedule.scratch_bytes;
-    std::memset(scratch_, 0, scratch_bytes_);  // a barrier sends bytes that no step wrote
-  }
+  if (task_.scratch == nullptr) task_.scratch = take_scratch(schedule.scratch_bytes);
   waits_.assign(schedule.dependencies.begin(), schedule.dependencies.end());
   ready_.clear();
   next_ready_ = 0;
@@ -47,7 +52,7 @@ void Executor::start(Task task) {
 }
 
 bool Executor::progress() {
-  bool moved = false;
+  bool moved = task_.reducer != nullptr && finish_on_gpu();
   for (State& state : states_) moved |= progress(state);
   // Only one piece is computed per call, so that the connections make progress between two.
   if (next_ready_ < ready_.size()) {
@@ -124,7 +129,44 @@ void Executor::finish(std::uint32_t step) {
   }
 }
 
+bool Executor::finish_on_gpu() {
+  bool moved = false;
+  for (; const auto step = task_.reducer->next_done(); moved = true) finish(*step);
+  return moved;
+}
+
+bool Executor::start_on_gpu(std::uint32_t index) {
+  const Step& step = task_.schedule->steps[index];
+  gpu::Reduction reduction{at(step.target), at(step.left), at(step.right), step.bytes / size_of(task_.type),
+                           task_.type};
+  switch (step.kind) {
+    case StepKind::kCombine:
+      reduction.operation = gpu::operation_of(task_.op, step.premultiplied);
+      break;
+    case StepKind::kCopy:
+      if (step.premultiplied == Premultiplied::kNone) return false;
+      reduction.operation = gpu::Operation::kMultiply;
+      break;
+    case StepKind::kDivide:
+      reduction.left = reduction.target;
+      reduction.operation = gpu::Operation::kDivide;
+      break;
+    case StepKind::kEncode:
+    case StepKind::kDecode:
+    case StepKind::kDecodeAdd:
+    case StepKind::kFence:
+    case StepKind::kSend:
+    case StepKind::kReceive:
+      return false;
+  }
+  reduction.operand = task_.ranks;
+  if (step.premultiplied != Premultiplied::kNone)
+    std::memcpy(&reduction.operand, task_.factor.bytes.data(), sizeof reduction.operand);
+  return task_.reducer->start(reduction, index);
+}
+
 void Executor::compute(std::uint32_t index) {
+  if (task_.reducer != nullptr && start_on_gpu(index)) return;
   const Step& step = task_.schedule->steps[index];
   const std::size_t count = step.bytes / size_of(task_.type);
   switch (step.kind) {
@@ -176,7 +218,7 @@ std::byte* Executor::at(Piece piece) const noexcept {
     case Buffer::kScratch:
       break;
   }
-  return scratch_ + piece.offset;
+  return task_.scratch + piece.offset;
 }
 
 void Executor::fail(const State& state, std::string text) {

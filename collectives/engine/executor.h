@@ -13,6 +13,7 @@
 
 #include "collectives/data/data_type.h"
 #include "collectives/data/premultiply.h"
+#include "collectives/gpu/reducer.h"
 #include "collectives/schedule/schedule.h"
 #include "collectives/stuck/rank_report.h"
 #include "transport/transport.h"
@@ -37,8 +38,12 @@ class Executor {
     ReduceOp op = ReduceOp::kSum;
     Factor factor{};  ///< of a schedule whose problem is premultiplied
     std::size_t ranks = 1;
+    /// Carries out the steps that it takes, while the executor goes on with others; null: none.
+    gpu::Reducer* reducer = nullptr;
+    /// Of as many bytes as the schedule uses; null: the executor's own.
+    std::byte* scratch = nullptr;
   };
-  /// The buffers must live until finished() or clear().
+  /// The buffers and the reducer must live until finished() or clear().
   void start(Task task);
   /// Drops the task; the connections must be closed or idle.
   void clear() noexcept { left_ = 0; }
@@ -84,6 +89,10 @@ class Executor {
   bool post(State& state, Queue& queue, bool sending);
   bool reap(State& state, Queue& queue, bool sending);
   void compute(std::uint32_t step);
+  /// False where it is the processor's.
+  bool start_on_gpu(std::uint32_t step);
+  bool finish_on_gpu();
+  std::byte* take_scratch(std::size_t bytes);
   void finish(std::uint32_t step);
   std::byte* at(Piece piece) const noexcept;
   void fail(const State& state, std::string text);
@@ -95,8 +104,8 @@ class Executor {
   std::vector<std::uint32_t> ready_;  // local steps, first in first out
   std::size_t next_ready_ = 0;
   std::vector<State> states_;
-  std::byte* scratch_ = nullptr;
-  std::size_t scratch_bytes_ = 0;
+  std::byte* own_scratch_ = nullptr;
+  std::size_t own_scratch_bytes_ = 0;
   std::optional<Failure> failure_;
 };
 

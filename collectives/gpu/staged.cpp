@@ -1,6 +1,8 @@
 #include "collectives/gpu/staged.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -15,10 +17,23 @@ constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 /// Where areas begin in the block: a line of the cache.
 constexpr std::size_t kAlignment = 64;
 
+/// What work that is under way for longer than anybody waits writes to when it ends.
+struct Notes {
+  std::unique_ptr<transport::gpu::Copy[]> in, out;
+  std::unique_ptr<Reducer> reducer;
+};
+
+void keep_for_good(Notes notes) {
+  static std::mutex lock;
+  static auto* const kept = new std::deque<Notes>;
+  const std::lock_guard guard(lock);
+  kept->push_back(std::move(notes));
+}
+
 }  // namespace
 
 Staged::Staged(std::shared_ptr<Staging> staging, int gpu, std::vector<Buffer> buffers,
-               CudaFunctions::Stream stream)
+               CudaFunctions::Stream stream, std::optional<std::size_t> reduce_from)
     : staging_(std::move(staging)), gpu_(gpu), copier_(staging_->copier_of(gpu)), stream_(stream) {
   lay_out(buffers);
   block_ = staging_->take(gpu_, bytes_);
@@ -29,11 +44,21 @@ Staged::Staged(std::shared_ptr<Staging> staging, int gpu, std::vector<Buffer> bu
     }
     for (Copies* one : {&in_, &out_})
       one->copies = std::make_unique<transport::gpu::Copy[]>(one->pieces.size());
+    if (reduce_from) {
+      reducer_ = std::make_unique<Reducer>(staging_->kernels_of(gpu_), *reduce_from);
+      reducer_->add(block_.data, block_.bytes, staging_->seen_by(gpu_, block_));
+    }
     event_ = staging_->record(gpu_, stream);
   } catch (...) {
     staging_->give_back(block_);
     throw;
   }
+}
+
+void Staged::take_scratch(std::size_t bytes) {
+  if (bytes == 0) return;
+  scratch_ = staging_->take(gpu_, bytes);
+  reducer_->add(scratch_.data, scratch_.bytes, staging_->seen_by(gpu_, scratch_));
 }
 
 void Staged::lay_out(const std::vector<Buffer>& buffers) {
@@ -87,6 +112,9 @@ bool Staged::progress() {
     case State::kWriting:
       return move(out_, State::kDone);
     case State::kReady:
+      if (!reducer_ || reducer_->failure().empty()) return false;
+      failure_ = reducer_->failure();
+      return true;
     case State::kDone:
     case State::kEnded:
       break;
@@ -156,6 +184,8 @@ std::string Staged::describe_wait() const {
     case State::kWriting:
       return fmt::format("the copies of {} to GPU {}", format_size(out_.bytes), gpu_);
     case State::kReady:
+      if (reducer_ && reducer_->is_under_way()) return reducer_->describe();
+      break;
     case State::kDone:
     case State::kEnded:
       break;
@@ -167,27 +197,31 @@ void Staged::give_event_back() noexcept {
   if (event_ != nullptr) staging_->give_back(gpu_, std::exchange(event_, nullptr));
 }
 
+bool Staged::is_under_way() noexcept {
+  if (copier_.gpu().usable()) copier_.look();
+  for (const Copies* one : {&in_, &out_})
+    for (std::size_t i = one->ended; i < one->begun; ++i)
+      if (one->copies[i].state.load(std::memory_order_acquire) == transport::gpu::Copy::State::kUnderWay)
+        return true;
+  return reducer_ && reducer_->touches_memory();
+}
+
 void Staged::end() noexcept {
   if (state_ == State::kEnded) return;
-  using Copied = transport::gpu::Copy::State;
   state_ = State::kEnded;
   give_event_back();
-  const auto under_way = [&] {
-    for (const Copies* one : {&in_, &out_})
-      for (std::size_t i = one->ended; i < one->begun; ++i)
-        if (one->copies[i].state.load(std::memory_order_acquire) == Copied::kUnderWay) return true;
-    return false;
-  };
   const auto deadline = Deadline::after(staging_->copy_time());
-  while (under_way() && copier_.gpu().usable()) {
-    if (deadline.passed()) break;
-    copier_.look();
+  bool under_way = is_under_way();
+  while (under_way && copier_.gpu().usable() && !deadline.passed()) {
     transport::kernel().sched_yield();
+    under_way = is_under_way();
   }
-  if (!under_way()) return staging_->give_back(block_);
-  // They may still end, and are noted then.
-  in_.copies.release();
-  out_.copies.release();
+  if (!under_way) {
+    staging_->give_back(block_);
+    if (scratch_.data != nullptr) staging_->give_back(scratch_);
+    return;
+  }
+  keep_for_good({std::move(in_.copies), std::move(out_.copies), std::move(reducer_)});
 }
 
 }  // namespace tombolo::collectives::gpu

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "collectives/gpu/reducer.h"
 #include "collectives/gpu/staging.h"
 
 namespace tombolo::collectives::gpu {
@@ -31,16 +33,23 @@ struct Buffer {
 /// at a time.
 class Staged {
  public:
-  /// `buffers`: those of the call that lie in that GPU's memory; they may overlap each other. Throws as
-  /// Staging does.
-  Staged(std::shared_ptr<Staging> staging, int gpu, std::vector<Buffer> buffers,
-         CudaFunctions::Stream stream);
+  /// `buffers`: those of the call that lie in that GPU's memory; they may overlap each other. `reduce_from`:
+  /// bytes of the steps that reducer() takes; nothing: there is none. Throws as Staging does.
+  Staged(std::shared_ptr<Staging> staging, int gpu, std::vector<Buffer> buffers, CudaFunctions::Stream stream,
+         std::optional<std::size_t> reduce_from);
   ~Staged() { end(); }
   Staged(const Staged&) = delete;
   Staged& operator=(const Staged&) = delete;
 
   /// Where in host memory that byte of one of the buffers is.
   std::byte* host(const void* device) const;
+
+  /// By which the call's steps are carried out on the GPU while it is ready; null: the processor does all.
+  Reducer* reducer() noexcept { return reducer_.get(); }
+  /// Page-locked memory for what is between the call's steps, which the reducer sees; once, with reducer().
+  /// Throws kSystem.
+  void take_scratch(std::size_t bytes);
+  std::byte* scratch() const noexcept { return scratch_.data; }  ///< null where none was taken
 
   /// Does what is possible now; true if that was anything.
   bool progress();
@@ -49,15 +58,18 @@ class Staged {
   /// What the call has written is to be copied back. It was ready.
   void write_back();
   bool is_done() const noexcept { return state_ == State::kDone; }
-  /// Copies are under way, which take no longer than the bus needs for them.
-  bool is_copying() const noexcept { return state_ == State::kReading || state_ == State::kWriting; }
+  /// Copies or kernels are under way, which take no longer than the bus needs for them.
+  bool is_moving() const noexcept {
+    return state_ == State::kReading || state_ == State::kWriting || (reducer_ && reducer_->is_under_way());
+  }
   /// What failed: empty while nothing has. It makes no progress then.
   const std::string& failure() const noexcept { return failure_; }
   /// "the copies of 4 MiB from GPU 0"; for errors.
   std::string describe_wait() const;
 
-  /// Stops, after what is under way: no buffer is touched any more. It waits for copies, but not for the
-  /// caller's stream. Copies that do not end within Staging::copy_time() keep their host memory for good.
+  /// Stops, after what is under way: no buffer is touched any more. It waits for copies and kernels, but not
+  /// for the caller's stream. Those that do not end within Staging::copy_time() keep their host memory for
+  /// good.
   void end() noexcept;
 
  private:
@@ -87,13 +99,15 @@ class Staged {
   bool await_stream();
   bool move(Copies& copies, State then);
   void give_event_back() noexcept;
+  bool is_under_way() noexcept;
 
   std::shared_ptr<Staging> staging_;
   const int gpu_;
   Copier& copier_;
   std::vector<Area> areas_;
   std::size_t bytes_ = 0;
-  Block block_;
+  Block block_, scratch_;
+  std::unique_ptr<Reducer> reducer_;
   Copies in_{Copier::Way::kToHost, {}, {}}, out_{Copier::Way::kToDevice, {}, {}};
   CudaFunctions::Event event_ = nullptr;
   CudaFunctions::Stream stream_ = nullptr;

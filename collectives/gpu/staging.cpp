@@ -44,6 +44,7 @@ Staging::~Staging() {
   free_unused();
   for (auto& [ordinal, one] : gpus_) {
     one.copier.reset();
+    one.kernels.reset();
     if (!one.gpu->usable()) continue;
     const Calls calls(*one.gpu);
     // Those that have not happened yet are the driver's from here on: it does not wait for them.
@@ -62,6 +63,24 @@ Staging::One& Staging::one_of(int ordinal) {
 Copier& Staging::copier_of(int ordinal) {
   const std::lock_guard guard(lock_);
   return *one_of(ordinal).copier;
+}
+
+Kernels& Staging::kernels_of(int ordinal) {
+  const std::lock_guard guard(lock_);
+  One& one = one_of(ordinal);
+  if (one.kernels == nullptr) one.kernels = std::make_unique<Kernels>(one.gpu);
+  return *one.kernels;
+}
+
+std::byte* Staging::seen_by(int ordinal, Block block) {
+  const std::lock_guard guard(lock_);
+  const Calls calls(*one_of(ordinal).gpu);
+  CudaFunctions::Address address = 0;
+  const CudaResult result = cuda_->device_address(&address, block.data, 0);
+  if (result != CudaResult::kSuccess)
+    fail(Cause::kSystem, "GPU {}: find where it sees {} of page-locked memory: {}", ordinal,
+         format_size(block.bytes), cuda_->describe(result));
+  return reinterpret_cast<std::byte*>(address);
 }
 
 CudaFunctions::Event Staging::record(int ordinal, CudaFunctions::Stream stream) {
@@ -122,7 +141,8 @@ Block Staging::take(int ordinal, std::size_t bytes) {
   void* memory = nullptr;
   const auto lock = [&] {
     const Calls calls(*made.gpu);
-    return cuda_->allocate_host(&memory, wanted, topology::kCudaHostAllocPortable);
+    return cuda_->allocate_host(&memory, wanted,
+                                topology::kCudaHostAllocPortable | topology::kCudaHostAllocDeviceMap);
   };
   CudaResult result = lock();
   if (result != CudaResult::kSuccess && free_unused()) result = lock();

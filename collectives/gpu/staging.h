@@ -1,5 +1,5 @@
-// What the communicators of a process that stage GPU memory share: of each GPU a context, its copies and
-// events; and page-locked memory.
+// What the communicators of a process that stage GPU memory share: of each GPU a context, its copies, kernels
+// and events; and page-locked memory.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "collectives/gpu/kernels.h"
 #include "transport/gpu/copier.h"
 
 namespace tombolo::collectives::gpu {
@@ -42,6 +43,9 @@ class Staging {
 
   /// Copies in the GPU's primary context, which is the program's. Lives as long as this. Throws kSystem.
   Copier& copier_of(int ordinal);
+  /// The same of kernels, of which the library has some (kernel_image()). Where none was asked for before it
+  /// loads them, which may wait for what runs on the GPU. Throws kSystem.
+  Kernels& kernels_of(int ordinal);
 
   /// An event that happens once what is on the stream now has run; null: the default stream. Throws
   /// kInvalidUsage where the stream cannot be waited for, kSystem where CUDA refuses otherwise.
@@ -54,6 +58,8 @@ class Staging {
   /// At least that much memory, locked through that GPU. Throws kSystem.
   Block take(int ordinal, std::size_t bytes);
   void give_back(Block block) noexcept;
+  /// Where that GPU's kernels see the block. Throws kSystem.
+  std::byte* seen_by(int ordinal, Block block);
 
  private:
   /// Copies under way of each direction: enough that the next has begun when one ends.
@@ -61,6 +67,7 @@ class Staging {
   struct One {
     std::shared_ptr<const Gpu> gpu;
     std::unique_ptr<Copier> copier;
+    std::unique_ptr<Kernels> kernels;
     std::vector<CudaFunctions::Event> events, pending;  ///< free ones; those that have not happened yet
   };
   struct Locked {

@@ -5,13 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/randomized_test.h"
 #include "collectives/engine/communicator.h"
+#include "collectives/gpu/kernels.h"
 #include "collectives/testing/elements.h"
+#include "collectives/testing/reduction_emulation.h"
 #include "collectives/testing/test_support.h"
 #include "topology/system/cuda_library.h"
 #include "topology/testing/pretended_cuda.h"
@@ -57,6 +63,32 @@ class Buffer {
   std::byte* data_ = nullptr;
 };
 
+/// How many kernels of each gpu::Operation the pretended GPU has carried out; of the process.
+inline std::array<std::atomic<int>, 8> operations_carried_out{};
+
+/// The library's kernels, as the pretended GPU carries them out.
+inline void add_kernels() {
+  for (const DataType type : kAllTypes) {
+    const auto given = [](const void* parameter) {
+      gpu::ReductionArguments arguments;
+      std::memcpy(&arguments, parameter, sizeof arguments);
+      return arguments;
+    };
+    const auto touches = [type, given](const void* parameter) {
+      const auto arguments = given(parameter);
+      const std::size_t bytes = arguments.count * size_of(type);
+      return std::vector<std::span<const std::byte>>{
+          {arguments.target, bytes}, {arguments.left, bytes}, {arguments.right, bytes}};
+    };
+    cuda().add_kernel({gpu::kernel_name(type), sizeof(gpu::ReductionArguments), touches,
+                       [type, given](const void* parameter, unsigned blocks, unsigned threads) {
+                         const auto arguments = given(parameter);
+                         ++operations_carried_out[static_cast<std::size_t>(arguments.operation)];
+                         emulate_reduction(arguments, type, blocks * threads);
+                       }});
+  }
+}
+
 class CollectivesOnGpu : public ::testing::Test {
  protected:
   ~CollectivesOnGpu() override {
@@ -66,12 +98,14 @@ class CollectivesOnGpu : public ::testing::Test {
     EXPECT_EQ(held.streams, 0);
     EXPECT_EQ(held.events, 0);
     EXPECT_EQ(held.host_allocations, 0);
+    EXPECT_EQ(held.modules, 0);
     cuda().reset();
   }
   /// The program's part: it starts the driver.
   void start(PretendedCudaOptions options = {}) {
     options.default_stream = true;
     cuda().reset(options);
+    add_kernels();
     program_ = topology::CudaFunctions::load(nullptr);
     ASSERT_NE(program_, nullptr);
   }

@@ -77,6 +77,11 @@ TOMBOLO_SAME(query_event, cuEventQuery);
 TOMBOLO_SAME(destroy_event, cuEventDestroy_v2);
 TOMBOLO_SAME(allocate_host, cuMemHostAlloc);
 TOMBOLO_SAME(free_host, cuMemFreeHost);
+TOMBOLO_SAME(device_address, cuMemHostGetDevicePointer_v2);
+TOMBOLO_SAME(load_module, cuModuleLoadData);
+TOMBOLO_SAME(unload_module, cuModuleUnload);
+TOMBOLO_SAME(function, cuModuleGetFunction);
+TOMBOLO_SAME(launch, cuLaunchKernel);
 TOMBOLO_SAME(copy_from_device, cuMemcpyDtoHAsync_v2);
 TOMBOLO_SAME(copy_to_device, cuMemcpyHtoDAsync_v2);
 TOMBOLO_SAME(pointer_attribute, cuPointerGetAttribute);
@@ -108,7 +113,8 @@ static_assert(same_value(CudaCaptureMode::kRelaxed, CU_STREAM_CAPTURE_MODE_RELAX
               same_value(CudaDeviceAttribute::kDmaBuf, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED));
 static_assert(kCudaStreamNonBlocking == CU_STREAM_NON_BLOCKING &&
               kCudaEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
-              kCudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE);
+              kCudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE &&
+              kCudaHostAllocDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP);
 static_assert(sizeof(CudaFunctions::Address) == sizeof(CUdeviceptr));
 
 }  // namespace

@@ -11,8 +11,9 @@ import sys
 
 # Of NCCL. In the staged ones NCCL's buffers lie in GPU memory, and the plugin copies.
 CASES = ("tombolo", "tombolo_4_ranks", "socket", "tombolo_shm", "tombolo_tuned", "torch", "tombolo_staged", "tombolo_shm_staged", "torch_staged")
-ENGINE = ("engine",)  # its collectives on GPU memory
-KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
+ENGINE = ("engine", "engine_messages", "engine_gpu_reduce")  # its collectives on GPU memory
+# Of the trainer's CUDA back end; and of the engine's reductions.
+KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck", "kernels_reduction")
 # Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
 TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
            "trainer_timeline")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real NCCL over the plugin: two ranks on one GPU; the engine's collectives on GPU memory; the trainer's CUDA back end against the CPU; and runs of it whose ranks
 # share a GPU, or have two. Needs a GPU, NCCL, python3, and what a build with CUDA makes (bin/nccl_two_ranks,
-# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and
+# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/reduction_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and
 # compute-sanitizer are used where they are.
 # Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
 set -u
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
 done
 for one in ${asked//,/ }; do
   case $one in
-    nccl | engine | kernels | trainer | kernels_* | trainer_* | tombolo | tombolo_* | socket | torch | torch_staged) ;;
+    nccl | engine | engine_* | kernels | trainer | kernels_* | trainer_* | tombolo | tombolo_* | socket | torch | torch_staged) ;;
     *) echo "run.sh: --cases: no case or group is called '$one'" >&2; usage >&2; exit 2 ;;
   esac
 done
@@ -177,26 +177,28 @@ else
   for name in torch torch_staged; do echo "skipped" >"$work/$name.status"; done
 fi
 
-# The engine's collectives on GPU memory.
+# The engine's collectives on GPU memory: by the host's memory, and by messages, where the processor or the GPU combines.
 engine_case() {
-  local verdict=passed status library="$build/lib/libtombolo.so"
-  wanted engine engine || return 0
+  local name=$1 verdict=passed status library="$build/lib/libtombolo.so"
+  wanted engine "$name" || return 0
   if [ ! -e "$library" ]; then
-    echo "engine: $library was not built: skipped"
-    echo "skipped" >"$work/engine.status"
+    echo "$name: $library was not built: skipped"
+    echo "skipped" >"$work/$name.status"
     return
   fi
-  timeout -k 5 180 python3 "$here/engine_two_ranks.py" --library "$library" --results "$work/engine.jsonl" >"$work/engine.log" 2>&1
+  timeout -k 5 180 python3 "$here/engine_two_ranks.py" --library "$library" --results "$work/$name.jsonl" >"$work/$name.log" 2>&1
   status=$?
   [ $status -eq 77 ] && verdict=skipped
   [ $status -ne 0 ] && [ $status -ne 77 ] && verdict="failed (exit status $status)"
-  echo "$verdict" >"$work/engine.status"
-  echo "engine: $verdict"
-  case $verdict in failed*) tail -15 "$work/engine.log" ;; esac
+  echo "$verdict" >"$work/$name.status"
+  echo "$name: $verdict"
+  case $verdict in failed*) tail -15 "$work/$name.log" ;; esac
 }
-engine_case
+engine_case engine
+TOMBOLO_HOST_LIMIT=0 engine_case engine_messages
+TOMBOLO_HOST_LIMIT=0 TOMBOLO_GPU_REDUCE=on engine_case engine_gpu_reduce
 
-# kernels_case NAME SECONDS COMMAND...: a run of cuda_kernels_check.
+# kernels_case NAME SECONDS COMMAND...: a run of cuda_kernels_check, or of reduction_check.
 kernels_case() {
   local name=$1 seconds=$2 started status verdict
   shift 2
@@ -209,8 +211,17 @@ kernels_case() {
   [ $status -ne 0 ] && [ $status -ne 77 ] && verdict="failed (exit status $status)"
   echo "$verdict" >"$work/$name.status"
   echo "$name: $verdict, $(($(date +%s) - started)) s"
-  case $verdict in failed*) grep -E "cuda_kernels_check:|=========" "$work/$name.log" | head -30 ;; esac
+  case $verdict in failed*) grep -E "_check:|=========" "$work/$name.log" | head -30 ;; esac
 }
+
+# The kernels by which libtombolo carries out reductions, and how long they and the processor take.
+if [ -e "$build/bin/reduction_check" ]; then
+  chmod +x "$build/bin/reduction_check" 2>/dev/null
+  kernels_case kernels_reduction 300 "$build/bin/reduction_check"
+else
+  echo "kernels_reduction: $build/bin/reduction_check was not built: skipped"
+  echo "skipped" >"$work/kernels_reduction.status"
+fi
 
 kernels="$build/bin/cuda_kernels_check"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)

@@ -29,6 +29,10 @@ bool find_all(CudaFunctions& all) {
          library.find("cuEventQuery", all.query_event) &&
          library.find("cuEventDestroy_v2", all.destroy_event) &&
          library.find("cuMemHostAlloc", all.allocate_host) && library.find("cuMemFreeHost", all.free_host) &&
+         library.find("cuMemHostGetDevicePointer_v2", all.device_address) &&
+         library.find("cuModuleLoadData", all.load_module) &&
+         library.find("cuModuleUnload", all.unload_module) &&
+         library.find("cuModuleGetFunction", all.function) && library.find("cuLaunchKernel", all.launch) &&
          library.find("cuMemcpyDtoHAsync_v2", all.copy_from_device) &&
          library.find("cuMemcpyHtoDAsync_v2", all.copy_to_device) &&
          library.find("cuPointerGetAttribute", all.pointer_attribute) &&

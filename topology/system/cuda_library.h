@@ -1,8 +1,9 @@
-// The driver's part of CUDA, loaded at run time: what is needed to tell GPU memory from host memory and to
-// copy between the two beside the work of the program that owns the GPU.
+// The driver's part of CUDA, loaded at run time: what is needed to tell GPU memory from host memory, and to
+// copy between the two and launch kernels of our own beside the work of the program that owns the GPU.
 //
-// Nothing here waits for a GPU. There are only copies that are queued and events that are asked whether they
-// have happened, because a call that waits for the GPU may wait for a kernel that waits for the network.
+// Nothing here waits for a GPU, but that making things may: there are only copies and kernels that are queued
+// and events that are asked whether they have happened, because a call that waits for the GPU may wait for a
+// kernel that waits for the network.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,8 @@ inline constexpr int kCudaFlushByHost = 1, kCudaOrderedForOwner = 100;
 inline constexpr unsigned kCudaFlushCurrentContext = 0, kCudaFlushToOwner = 100;
 inline constexpr unsigned kCudaStreamNonBlocking = 1;  ///< not ordered with the default stream
 inline constexpr unsigned kCudaEventDisableTiming = 2;
-inline constexpr unsigned kCudaHostAllocPortable = 1;  ///< pinned for every context
+inline constexpr unsigned kCudaHostAllocPortable = 1;   ///< pinned for every context
+inline constexpr unsigned kCudaHostAllocDeviceMap = 2;  ///< kernels may use it: device_address()
 
 /// The functions, by the library's names without "cu". All are set once it is loaded, but for those that say
 /// so.
@@ -56,6 +58,8 @@ struct CudaFunctions {
   using Stream = void*;
   using Event = void*;
   using Allocation = unsigned long long;  // CUmemGenericAllocationHandle
+  using Module = void*;
+  using Function = void*;
 
   explicit CudaFunctions(DynamicLibrary opened) : library(std::move(opened)) {}
 
@@ -81,6 +85,13 @@ struct CudaFunctions {
   CudaResult (*destroy_event)(Event) = nullptr;
   CudaResult (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
   CudaResult (*free_host)(void*) = nullptr;
+  CudaResult (*device_address)(Address*, void*, unsigned) = nullptr;  ///< of pinned memory; no flags
+  CudaResult (*load_module)(Module*, const void*) = nullptr;          ///< may wait for the GPU
+  CudaResult (*unload_module)(Module) = nullptr;
+  CudaResult (*function)(Function*, Module, const char*) = nullptr;
+  /// Blocks and their threads in three dimensions, bytes of shared memory, the addresses of the parameters.
+  CudaResult (*launch)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
+                       void**, void**) = nullptr;
   CudaResult (*copy_from_device)(void*, Address, std::size_t, Stream) = nullptr;
   CudaResult (*copy_to_device)(Address, const void*, std::size_t, Stream) = nullptr;
   CudaResult (*pointer_attribute)(void*, CudaPointerAttribute, Address) = nullptr;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "topology/testing/pretended_cuda.h"
 
 namespace tombolo::topology {
@@ -168,6 +170,99 @@ TEST_F(PretendedCudaRules, FreeingUnderACopyIsABreach) {
   ASSERT_EQ(functions_->copy_to_device(device(), host_, 16, stream_), CudaResult::kSuccess);
   EXPECT_NE(functions_->free_host(host_), CudaResult::kSuccess);
   expect_breach("freed while a copy");
+}
+
+/// A kernel that adds one to bytes.
+struct AddOne {
+  std::byte* at = nullptr;
+  std::size_t bytes = 0;
+
+  static AddOne given(const void* parameter) { return *static_cast<const AddOne*>(parameter); }
+  static test::PretendedKernel kernel() {
+    return {"add_one", sizeof(AddOne),
+            [](const void* parameter) {
+              return std::vector<std::span<const std::byte>>{{given(parameter).at, given(parameter).bytes}};
+            },
+            [](const void* parameter, unsigned, unsigned) {
+              const AddOne one = given(parameter);
+              for (std::size_t i = 0; i < one.bytes; ++i)
+                one.at[i] = static_cast<std::byte>(int(one.at[i]) + 1);
+            }};
+  }
+};
+
+class PretendedCudaKernels : public PretendedCudaRules {
+ protected:
+  void load() {
+    cuda().add_kernel(AddOne::kernel());
+    make_stream_and_memory();
+    ASSERT_EQ(functions_->load_module(&module_, "an image"), CudaResult::kSuccess);
+    ASSERT_EQ(functions_->function(&function_, module_, "add_one"), CudaResult::kSuccess);
+    ASSERT_EQ(functions_->allocate_host(&mapped_, 4096, kCudaHostAllocPortable | kCudaHostAllocDeviceMap),
+              CudaResult::kSuccess);
+    std::memset(mapped_, 1, 4096);
+  }
+  CudaResult launch(void* at) {
+    AddOne one{static_cast<std::byte*>(at), 4096};
+    void* parameters[] = {&one};
+    return functions_->launch(function_, 1, 1, 1, 32, 1, 1, 0, stream_, parameters, nullptr);
+  }
+
+  CudaFunctions::Module module_ = nullptr;
+  CudaFunctions::Function function_ = nullptr;
+  void* mapped_ = nullptr;
+};
+
+TEST_F(PretendedCudaKernels, RunLateAndAnEventTellsWhen) {
+  load();
+  CudaFunctions::Address address = 0;
+  ASSERT_EQ(functions_->device_address(&address, mapped_, 0), CudaResult::kSuccess);
+  ASSERT_EQ(launch(reinterpret_cast<void*>(address)), CudaResult::kSuccess);
+  ASSERT_EQ(functions_->record_event(event_, stream_), CudaResult::kSuccess);
+  EXPECT_EQ(functions_->query_event(event_), CudaResult::kNotReady);
+  EXPECT_EQ(*static_cast<std::byte*>(mapped_), std::byte{1});
+  cuda().set_pace(PretendedPace::kRandom);
+  for (int i = 0; functions_->query_event(event_) == CudaResult::kNotReady; ++i) ASSERT_LT(i, 10'000);
+  EXPECT_EQ(static_cast<std::byte*>(mapped_)[4095], std::byte{2});
+  EXPECT_EQ(cuda().launches(), 1u);
+  EXPECT_TRUE(cuda().breaches().empty());
+}
+
+TEST_F(PretendedCudaKernels, OnMemoryThatIsNotMappedAreABreach) {
+  load();
+  EXPECT_NE(launch(host_), CudaResult::kSuccess);
+  expect_breach("not mapped");
+}
+
+TEST_F(PretendedCudaKernels, OfAModuleThatWasUnloadedAreABreach) {
+  load();
+  ASSERT_EQ(functions_->unload_module(module_), CudaResult::kSuccess);
+  EXPECT_NE(launch(mapped_), CudaResult::kSuccess);
+  expect_breach("unloaded");
+}
+
+TEST_F(PretendedCudaKernels, UnloadingAModuleUnderOneIsABreach) {
+  load();
+  ASSERT_EQ(launch(mapped_), CudaResult::kSuccess);
+  EXPECT_NE(functions_->unload_module(module_), CudaResult::kSuccess);
+  expect_breach("unloaded under a kernel");
+}
+
+TEST_F(PretendedCudaKernels, FreeingMemoryUnderOneIsABreach) {
+  load();
+  ASSERT_EQ(launch(mapped_), CudaResult::kSuccess);
+  EXPECT_NE(functions_->free_host(mapped_), CudaResult::kSuccess);
+  expect_breach("freed while a copy or kernel");
+}
+
+TEST_F(PretendedCudaKernels, OfAnotherGpusContextAreABreach) {
+  load();
+  CudaFunctions::Context other = nullptr;
+  functions_->retain_context(&other, 1);
+  functions_->push_context(other);
+  EXPECT_NE(launch(mapped_), CudaResult::kSuccess);
+  functions_->pop_context(&other);
+  expect_breach("of another context");
 }
 
 TEST_F(PretendedCudaRules, AThreadThatIsNotAsItWasIsABreach) {

@@ -30,17 +30,19 @@ void PretendedCuda::reset(const PretendedCudaOptions& options) {
   const std::lock_guard guard(all.lock);
   all.drain();
   while (!all.device_memory.empty()) all.forget_device(all.device_memory.begin()->first);
-  for (const auto& [at, bytes] : all.host_memory) std::free(at);
+  for (const auto& [at, memory] : all.host_memory) std::free(at);
   all.host_memory.clear();
   all.streams.clear();
+  all.modules.clear();
+  all.kernels.clear();
   all.events.clear();
   all.contexts.clear();
   all.options = options;
   all.process = ::getpid();
   all.random.seed(options.seed);
-  all.initialised = all.making_forbidden = all.program_waits = all.capturing = false;
-  all.failure = 0;
-  all.copies = all.questions = all.flushes = 0;
+  all.initialised = all.launches_held = all.making_forbidden = all.program_waits = all.capturing = false;
+  all.failure = all.refusal = 0;
+  all.launches = all.copies = all.questions = all.flushes = 0;
   all.nic_writes.clear();
   all.most_to_host = all.most_to_device = 0;
   all.breaches.clear();
@@ -154,6 +156,26 @@ void PretendedCuda::capture(bool captured) {
   driver().capturing = captured;
 }
 
+void PretendedCuda::add_kernel(PretendedKernel kernel) {
+  const std::lock_guard guard(driver().lock);
+  driver().kernels.push_back(std::move(kernel));
+}
+
+void PretendedCuda::refuse_launches(int result) {
+  const std::lock_guard guard(driver().lock);
+  driver().refusal = result;
+}
+
+void PretendedCuda::hold_launches(bool held) {
+  const std::lock_guard guard(driver().lock);
+  driver().launches_held = held;
+}
+
+std::uint64_t PretendedCuda::launches() const {
+  const std::lock_guard guard(driver().lock);
+  return driver().launches;
+}
+
 void PretendedCuda::forbid_making(bool forbidden) {
   const std::lock_guard guard(driver().lock);
   driver().making_forbidden = forbidden;
@@ -193,7 +215,8 @@ PretendedCudaHoldings PretendedCuda::holdings() const {
       static_cast<int>(std::ranges::count_if(all.streams, [](const auto& one) { return !one->is_programs; }));
   held.events = static_cast<int>(all.events.size());
   held.host_allocations = static_cast<int>(all.host_memory.size());
-  for (const auto& [at, bytes] : all.host_memory) held.host_bytes += bytes;
+  for (const auto& [at, memory] : all.host_memory) held.host_bytes += memory.bytes;
+  held.modules = static_cast<int>(all.modules.size());
   return held;
 }
 

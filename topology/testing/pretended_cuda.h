@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,9 +33,18 @@ struct PretendedCudaOptions {
   std::uint64_t seed = 1;
 };
 
+/// A kernel that every module has, in place of what its image holds.
+struct PretendedKernel {
+  std::string name;
+  std::size_t parameter_bytes = 0;  ///< of its only parameter
+  /// The memory that it reads and writes.
+  std::function<std::vector<std::span<const std::byte>>(const void* parameter)> touches;
+  std::function<void(const void* parameter, unsigned blocks, unsigned threads)> run;
+};
+
 /// What the caller holds still.
 struct PretendedCudaHoldings {
-  int contexts = 0, streams = 0, events = 0, host_allocations = 0, allocations = 0;
+  int contexts = 0, streams = 0, events = 0, host_allocations = 0, allocations = 0, modules = 0;
   std::size_t host_bytes = 0;
 };
 
@@ -44,9 +54,10 @@ struct PretendedCudaHoldings {
 /// thread, and the thread's capture mode relaxed; both are as before when the thread is asked; copies go on
 /// non-blocking streams of the GPU whose memory it is, which are the caller's own, between that and pinned
 /// memory alone; memory that belongs to the primary context is copied in that; while the program's own calls
-/// wait, none is made in the primary context; pinned memory, streams and events are not made while
-/// `forbid_making` is on; nothing is freed that a queued copy touches; no call is made in a child of the
-/// process that uses the driver.
+/// wait, none is made in the primary context; pinned memory, streams, events and modules are not made while
+/// `forbid_making` is on; kernels are of modules of the stream's context, and touch pinned memory alone that
+/// is mapped for them; nothing is freed that a queued copy or kernel touches, and no module unloaded of which
+/// a kernel is queued; no call is made in a child of the process that uses the driver.
 class PretendedCuda {
  public:
   static PretendedCuda& instance();
@@ -81,7 +92,16 @@ class PretendedCuda {
   /// From now on graphs are captured of the program's streams, where no event of others can be recorded.
   void capture(bool captured);
 
-  /// From now on making pinned memory, streams, or events is a breach, or no longer.
+  /// Until reset().
+  void add_kernel(PretendedKernel kernel);
+  /// From now on launches are refused with this result of CUDA; 0: no longer.
+  void refuse_launches(int result);
+  /// From now on no kernel of the caller's is carried out, nor what is queued behind it, or they go on.
+  void hold_launches(bool held);
+  /// Kernels of the caller's that were launched.
+  std::uint64_t launches() const;
+
+  /// From now on making pinned memory, streams, events or modules is a breach, or no longer.
   void forbid_making(bool forbidden);
   /// From now on a call in the primary context would wait, as where the program frees memory while a kernel
   /// runs: a breach.

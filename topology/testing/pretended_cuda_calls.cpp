@@ -212,11 +212,13 @@ int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned flags) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
   if (all.checked("cuMemHostAlloc") == nullptr) return kInvalidContext;
-  if (flags != 1) return all.breach(kInvalidValue, "pinned memory that other contexts do not know");
+  constexpr unsigned kPortable = 1, kMapped = 2;
+  if ((flags & kPortable) == 0 || (flags & ~(kPortable | kMapped)) != 0)
+    return all.breach(kInvalidValue, "pinned memory that other contexts do not know");
   if (all.making_forbidden) return all.breach(kOutOfMemory, "pinned memory was allocated after set-up");
   *memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
   if (*memory == nullptr) return kOutOfMemory;
-  all.host_memory.emplace(static_cast<std::byte*>(*memory), bytes);
+  all.host_memory.emplace(static_cast<std::byte*>(*memory), HostMemory{bytes, (flags & kMapped) != 0});
   return kDone;
 }
 
@@ -226,11 +228,67 @@ int cuMemFreeHost(void* memory) {
   if (all.checked("cuMemFreeHost") == nullptr) return kInvalidContext;
   const auto found = all.host_memory.find(static_cast<std::byte*>(memory));
   if (found == all.host_memory.end()) return all.breach(kInvalidValue, "memory was freed that is not pinned");
-  if (all.is_touched(found->first, found->second))
-    return all.breach(kInvalidValue, "pinned memory was freed while a copy of it was queued");
+  if (all.is_touched(found->first, found->second.bytes))
+    return all.breach(kInvalidValue,
+                      "pinned memory was freed while a copy or kernel that touches it was queued");
   std::free(memory);
   all.host_memory.erase(found);
   return kDone;
+}
+
+int cuMemHostGetDevicePointer_v2(unsigned long long* address, void* memory, unsigned flags) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (all.checked("cuMemHostGetDevicePointer") == nullptr) return kInvalidContext;
+  const HostMemory* found = all.find_host(static_cast<std::byte*>(memory), 1);
+  if (flags != 0 || found == nullptr || !found->is_mapped)
+    return all.breach(kInvalidValue, "memory that is not mapped has no address on the GPU");
+  *address = reinterpret_cast<unsigned long long>(memory);
+  return kDone;
+}
+
+int cuModuleLoadData(void** module, const void* image) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  const Context* context = all.checked("cuModuleLoadData");
+  if (context == nullptr) return kInvalidContext;
+  if (all.making_forbidden) return all.breach(kOutOfMemory, "a module was loaded after set-up");
+  if (image == nullptr) return kInvalidImage;
+  all.modules.push_back(std::make_unique<Module>());
+  all.modules.back()->context = context;
+  for (const PretendedKernel& one : all.kernels) all.modules.back()->kernels.emplace(one.name, one);
+  *module = all.modules.back().get();
+  return kDone;
+}
+
+int cuModuleUnload(void* module) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (all.checked("cuModuleUnload") == nullptr) return kInvalidContext;
+  const Module* found = all.find_module(module);
+  if (found == nullptr) return all.breach(kInvalidValue, "a module was unloaded that does not exist");
+  for (const auto& [name, kernel] : found->kernels)
+    if (all.is_queued(kernel)) return all.breach(kInvalidValue, "a module was unloaded under a kernel of it");
+  std::erase_if(all.modules, [&](const auto& one) { return one.get() == module; });
+  return kDone;
+}
+
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  Driver& all = driver();
+  const std::lock_guard guard(all.lock);
+  if (all.checked("cuModuleGetFunction") == nullptr) return kInvalidContext;
+  Module* found = all.find_module(module);
+  if (found == nullptr) return all.breach(kInvalidValue, "a function was asked for of no module");
+  const auto kernel = found->kernels.find(name);
+  if (kernel == found->kernels.end()) return kNotFound;
+  *function = &kernel->second;
+  return kDone;
+}
+
+int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                   unsigned, void* stream, void** parameters, void**) {
+  const std::lock_guard guard(driver().lock);
+  return driver().launch(function, blocks, threads, stream, parameters[0]);
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, std::size_t bytes, void* stream) {
@@ -309,6 +367,12 @@ int cuGetErrorName(int error, const char** name) {
       break;
     case kInvalidContext:
       *name = "CUDA_ERROR_INVALID_CONTEXT";
+      break;
+    case kNotFound:
+      *name = "CUDA_ERROR_NOT_FOUND";
+      break;
+    case 701:
+      *name = "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES";
       break;
     case 719:
       *name = "CUDA_ERROR_LAUNCH_FAILED";

@@ -20,7 +20,8 @@ namespace tombolo::topology::test::cuda_driver {
 
 // CUDA's values, spelled here anew: the test is that both sides know them alike.
 inline constexpr int kDone = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3,
-                     kInvalidDevice = 101, kInvalidContext = 201, kNotReady = 600, kCaptureUnsafe = 900;
+                     kInvalidDevice = 101, kInvalidImage = 200, kInvalidContext = 201, kNotFound = 500,
+                     kNotReady = 600, kCaptureUnsafe = 900;
 inline constexpr int kRelaxed = 2;
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::byte kPoison{0xa5};
@@ -32,14 +33,24 @@ struct Context {
 };
 
 struct Event;
+struct Module {
+  const Context* context = nullptr;
+  std::map<std::string, PretendedKernel> kernels;
+};
+
 struct Command {
-  enum class Kind : std::uint8_t { kToHost, kToDevice, kRecord, kKernel } kind = Kind::kRecord;
+  /// kKernel is the program's, kLaunch the caller's.
+  enum class Kind : std::uint8_t { kToHost, kToDevice, kRecord, kKernel, kLaunch } kind = Kind::kRecord;
   std::byte* host = nullptr;
   std::byte* device = nullptr;
   std::size_t bytes = 0;
   Event* event = nullptr;
   std::uint64_t recording = 0;
   std::vector<std::byte> written = {};  // by a kernel, to `device`
+  const PretendedKernel* kernel = nullptr;
+  std::vector<std::byte> parameter = {};
+  std::vector<std::span<const std::byte>> touched = {};  // by a launch
+  unsigned blocks = 0, threads = 0;
 };
 
 struct Stream {
@@ -60,6 +71,11 @@ struct DeviceMemory {
   std::byte* alias = nullptr;  // the same pages, readable and writable
 };
 
+struct HostMemory {
+  std::size_t bytes = 0;
+  bool is_mapped = false;  // for kernels
+};
+
 struct Thread {
   std::vector<Context*> contexts;
   int capture_mode = 0;
@@ -71,9 +87,10 @@ struct Driver {
   PretendedCudaOptions options;
   std::mt19937_64 random{1};
   pid_t process = ::getpid();
-  bool initialised = false, making_forbidden = false, program_waits = false, capturing = false;
-  int failure = 0, allocations_retained = 0;
-  std::uint64_t copies = 0, questions = 0, flushes = 0;
+  bool initialised = false, launches_held = false, making_forbidden = false, program_waits = false,
+       capturing = false;
+  int failure = 0, refusal = 0, allocations_retained = 0;
+  std::uint64_t launches = 0, copies = 0, questions = 0, flushes = 0;
   struct NicWrite {
     std::byte* device = nullptr;
     std::vector<std::byte> bytes;
@@ -85,7 +102,9 @@ struct Driver {
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<std::unique_ptr<Event>> events;
   std::map<std::byte*, DeviceMemory> device_memory;
-  std::map<std::byte*, std::size_t> host_memory;
+  std::map<std::byte*, HostMemory> host_memory;
+  std::vector<PretendedKernel> kernels;
+  std::vector<std::unique_ptr<Module>> modules;
 
   int breach(int result, std::string text) {
     breaches.push_back(std::move(text));
@@ -120,18 +139,46 @@ struct Driver {
     if (begin != nullptr) *begin = after->first;
     return &after->second;
   }
-  bool is_pinned(const std::byte* at, std::size_t bytes) {
+  const HostMemory* find_host(const std::byte* at, std::size_t bytes) const {
     auto after = host_memory.upper_bound(const_cast<std::byte*>(at));
-    if (after == host_memory.begin()) return false;
+    if (after == host_memory.begin()) return nullptr;
     --after;
-    return at + bytes <= after->first + after->second;
+    return at + bytes <= after->first + after->second.bytes ? &after->second : nullptr;
   }
+  bool is_pinned(const std::byte* at, std::size_t bytes) const { return find_host(at, bytes) != nullptr; }
   bool is_touched(const std::byte* begin, std::size_t bytes) const {
-    for (const auto& stream : streams)
-      for (const Command& command : stream->queue)
-        for (const std::byte* at : {command.host, command.device})
-          if (at != nullptr && at < begin + bytes && at + command.bytes > begin) return true;
+    const auto meets = [&](const std::byte* at, std::size_t size) {
+      return at != nullptr && at < begin + bytes && at + size > begin;
+    };
+    for (const auto& stream : streams) {
+      for (const Command& command : stream->queue) {
+        if (meets(command.host, command.bytes) || meets(command.device, command.bytes)) return true;
+        for (const auto& one : command.touched)
+          if (meets(one.data(), one.size())) return true;
+      }
+    }
     return false;
+  }
+  bool is_queued(const PretendedKernel& kernel) const {
+    return std::ranges::any_of(streams, [&](const auto& stream) {
+      return std::ranges::any_of(stream->queue, [&](const Command& one) { return one.kernel == &kernel; });
+    });
+  }
+  Module* find_module(const void* module) {
+    for (const auto& one : modules)
+      if (one.get() == module) return one.get();
+    return nullptr;
+  }
+  /// That of a function, and its module.
+  const PretendedKernel* find_kernel(const void* function, const Module** of) const {
+    for (const auto& module : modules) {
+      for (const auto& [name, kernel] : module->kernels) {
+        if (&kernel != function) continue;
+        *of = module.get();
+        return &kernel;
+      }
+    }
+    return nullptr;
   }
   void carry_out(Stream& stream) {
     const Command command = stream.queue.front();
@@ -140,6 +187,8 @@ struct Driver {
       command.event->happened = std::max(command.event->happened, command.recording);
       return;
     }
+    if (command.kind == Command::Kind::kLaunch)
+      return command.kernel->run(command.parameter.data(), command.blocks, command.threads);
     std::byte* begin = nullptr;
     DeviceMemory* memory = find_device(command.device, command.bytes, &begin);
     if (memory == nullptr) {
@@ -159,9 +208,13 @@ struct Driver {
     }
     nic_writes.clear();
   }
+  bool can_go_on(const Stream& stream) const {
+    if (stream.queue.empty() || stream.is_held) return false;
+    return !launches_held || stream.queue.front().kind != Command::Kind::kLaunch;
+  }
   void drain() {
     for (const auto& stream : streams)
-      while (!stream->queue.empty() && !stream->is_held) carry_out(*stream);
+      while (can_go_on(*stream)) carry_out(*stream);
   }
   void advance() {
     if (options.pace == PretendedPace::kNever || streams.empty()) return;
@@ -170,7 +223,7 @@ struct Driver {
     const std::size_t most = options.pace == PretendedPace::kLate ? 1 : random() % 4;
     for (std::size_t i = 0; i < most; ++i) {
       Stream& stream = *streams[random() % streams.size()];
-      if (!stream.queue.empty() && !stream.is_held) carry_out(stream);
+      if (can_go_on(stream)) carry_out(stream);
     }
   }
   std::size_t queued(Command::Kind kind) const {
@@ -216,16 +269,49 @@ struct Driver {
       if (one.get() == event) return one.get();
     return nullptr;
   }
-  int copy(const char* function, Command command, void* on) {
-    const Context* context = checked(function);
+  /// Why `function` may not queue work of the caller's on the stream, as a result and a breach.
+  int check_stream(const char* function, const Context* context, const Stream* stream) {
     if (context == nullptr) return kInvalidContext;
     if (failure != 0) return failure;
-    Stream* stream = find(on);
     if (stream == nullptr) return breach(kInvalidValue, std::string(function) + " on the default stream");
     if (stream->is_programs)
       return breach(kInvalidValue, std::string(function) + " on a stream of the program's");
     if (stream->context != context)
       return breach(kInvalidContext, std::string(function) + " on a stream of another context");
+    return kDone;
+  }
+  int launch(const void* function, unsigned blocks, unsigned threads, void* on, const void* parameter) {
+    const Context* context = checked("cuLaunchKernel");
+    Stream* stream = find(on);
+    if (const int result = check_stream("cuLaunchKernel", context, stream); result != kDone) return result;
+    const Module* module = nullptr;
+    const PretendedKernel* kernel = find_kernel(function, &module);
+    if (kernel == nullptr) return breach(kInvalidValue, "a kernel was launched of a module that is unloaded");
+    if (module->context != context)
+      return breach(kInvalidContext, "a kernel of another context was launched");
+    if (refusal != 0) return refusal;
+    Command command;
+    command.kind = Command::Kind::kLaunch;
+    command.kernel = kernel;
+    const auto* bytes = static_cast<const std::byte*>(parameter);
+    command.parameter.assign(bytes, bytes + kernel->parameter_bytes);
+    command.touched = kernel->touches(parameter);
+    for (const auto& one : command.touched) {
+      const HostMemory* memory = find_host(one.data(), one.size());
+      if (memory == nullptr || !memory->is_mapped)
+        return breach(kInvalidValue, "a kernel touches memory that is not mapped for it");
+    }
+    command.blocks = blocks;
+    command.threads = threads;
+    stream->queue.push_back(std::move(command));
+    ++launches;
+    if (options.pace == PretendedPace::kEarly) drain();
+    return kDone;
+  }
+  int copy(const char* function, Command command, void* on) {
+    const Context* context = checked(function);
+    Stream* stream = find(on);
+    if (const int result = check_stream(function, context, stream); result != kDone) return result;
     const DeviceMemory* memory = find_device(command.device, command.bytes);
     if (memory == nullptr || memory->gpu != context->gpu)
       return breach(kInvalidValue, std::string(function) + " of memory that is not this GPU's");

@@ -6,24 +6,19 @@
 // way in each direction is bounded, and that is the whole budget.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "transport/gpu/gpu.h"
+#include "transport/gpu/work_queue.h"
 
 namespace tombolo::transport::gpu {
 
 /// A copy, as its owner sees it. It must stay where it is while it is under way.
-struct Copy {
-  enum class State : std::uint8_t { kNone, kUnderWay, kDone, kFailed };
-  std::atomic<State> state{State::kNone};
-  CudaResult result = CudaResult::kSuccess;  ///< valid once kFailed
-};
+using Copy = Queued;
 
 /// Of one GPU, for all connections of the process. Threads: any. Nothing here waits, and nothing allocates
 /// once it is made.
@@ -31,12 +26,9 @@ class Copier {
  public:
   enum class Way : std::uint8_t { kToHost, kToDevice };
 
-  /// `most`: copies under way in each direction. Throws kSystem.
-  Copier(std::shared_ptr<const Gpu> gpu, std::size_t most);
-  /// Copies that are still under way are left alone, with their events and the context.
-  ~Copier();
-  Copier(const Copier&) = delete;
-  Copier& operator=(const Copier&) = delete;
+  /// `most`: copies under way in each direction. Throws kSystem. Copies that are still under way at its end
+  /// are left alone, with their events and the context.
+  Copier(const std::shared_ptr<const Gpu>& gpu, std::size_t most);
 
   /// Queues a copy of at least one byte. False where as many are under way as may be: try again. A copy that
   /// CUDA refuses has failed.
@@ -48,26 +40,9 @@ class Copier {
   std::string describe(CudaResult result) const { return gpu_->cuda().describe(result); }
 
  private:
-  struct UnderWay {
-    CudaFunctions::Event event = nullptr;
-    Copy* copy = nullptr;
-  };
-  /// The copies of one direction: a ring in which they end in the order of their beginning, as a stream does.
-  struct Direction {
-    CudaFunctions::Stream stream = nullptr;
-    std::vector<UnderWay> ring;
-    std::uint64_t begun = 0, ended = 0;
-    bool full() const noexcept { return begun - ended == ring.size(); }
-    UnderWay& at(std::uint64_t number) noexcept { return ring[number % ring.size()]; }
-  };
-
-  void make(Direction& direction, std::size_t most);
-  void release(Direction& direction) noexcept;
-  void look(Direction& direction) noexcept;
-
   std::shared_ptr<const Gpu> gpu_;
   std::mutex lock_;  // protects all below
-  Direction to_host_, to_device_;
+  WorkQueue to_host_, to_device_;
 };
 
 }  // namespace tombolo::transport::gpu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# compile.sh REPORT NVCC ARGUMENT...
+# compile_kernels.sh REPORT NVCC ARGUMENT...
 # Compiles kernels, and leaves in REPORT what ptxas says that each of them takes: registers, memory, spills
 # (scripts/check_kernel_spills.py reads it). All else that the compiler says goes to standard error.
 report="$1"
