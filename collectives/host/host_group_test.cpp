@@ -1,8 +1,10 @@
 #include "collectives/host/host_group.h"
 
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,6 +179,73 @@ TEST(HostGroup, NoticesThatAProcessHasEnded) {
   waitpid(child, nullptr, 0);
   close(ends[0]);
   close(ends[1]);
+}
+
+std::array<std::byte, 4> member_values{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+
+/// As when the reader is stopped between looking at the clock and reading: the member dies, and another
+/// process gets its number.
+class NumberThatComesBack final : public transport::test::ForwardingKernel {
+ public:
+  explicit NumberThatComesBack(pid_t member) : member_(member) {}
+  ssize_t process_vm_readv(pid_t process, const iovec* own, unsigned long own_count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    if (their_count == 1 && process == member_ && !replaced) replace();
+    return ForwardingKernel::process_vm_readv(process, own, own_count, theirs, their_count, flags);
+  }
+  bool replaced = false, could_not = false;
+
+ private:
+  void replace() {
+    replaced = true;
+    kill(member_, SIGKILL);
+    waitpid(member_, nullptr, 0);
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    clone_args given{};
+    pid_t wanted = member_;
+    given.exit_signal = SIGCHLD;
+    given.set_tid = reinterpret_cast<std::uint64_t>(&wanted);
+    given.set_tid_size = 1;
+    const long other = syscall(SYS_clone3, &given, sizeof(given));
+    if (other == 0) {
+      member_values.fill(std::byte{99});
+      if (write(ends[1], "x", 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    could_not = other != member_;
+    char there = 0;
+    if (!could_not && read(ends[0], &there, 1) != 1) could_not = true;
+    close(ends[0]);
+    close(ends[1]);
+  }
+  pid_t member_;
+};
+
+TEST(HostGroup, TakesNoBytesOfAnotherProcessForTheMembers) {
+  using Outcome = transport::shm::PeerMemory::Outcome;
+  int ends[2];
+  std::unique_ptr<HostGroup> kept;
+  const pid_t child = child_with_card(ends, kept);
+  ASSERT_GT(child, 0);
+  HostCard card;
+  ASSERT_EQ(read(ends[0], &card, sizeof(card)), static_cast<ssize_t>(sizeof(card)));
+  const auto own = HostGroup::create();
+  const std::array cards{own->card(), card};
+  own->join(cards, 0);
+  NumberThatComesBack kernel(child);
+  const transport::KernelInPlace in_place(kernel);
+  std::array<std::byte, 4> seen{};
+  const TimePoint now{};
+  const auto from = reinterpret_cast<std::uint64_t>(member_values.data());
+  EXPECT_EQ(own->read_buffer(1, seen, from, now), Outcome::kRead);
+  EXPECT_EQ(seen, member_values);
+  const Outcome second = own->read_buffer(1, seen, from, now);
+  ASSERT_TRUE(kernel.replaced);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  if (kernel.could_not) GTEST_SKIP() << "no process may choose its number here";
+  EXPECT_NE(second, Outcome::kRead) << "value " << static_cast<int>(seen[0]);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -370,6 +371,21 @@ TEST(StoreWatch, TellsOfAKeyThatWasSetAsItAskedForAnother) {
     other.join();
     EXPECT_FALSE(watch->has_ended(Deadline::after(Duration::zero())));
   }
+}
+
+// Rank 0 fails, says why, and ends with its store while another rank's question is on its way.
+TEST(StoreWatch, TellsOfAKeyThatWasSetWhileAnAnswerWasOnItsWay) {
+  auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
+  const auto watch = watch_of(*server, "abort");
+  const auto other = connect(server->port());
+  watch->ask("there");
+  pollfd answered{watch->descriptor(), POLLIN, 0};
+  ASSERT_EQ(poll(&answered, 1, 60000), 1);
+  other->set("abort", bytes("why"));
+  server.reset();
+  const auto deadline = Deadline::after(kPatience);
+  while (watch->check() == StoreWatch::News::kNone && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(watch->check(), StoreWatch::News::kValue) << static_cast<int>(watch->check());
 }
 
 TEST(StoreWatch, TellsOfTheServersEndAlsoBehindTheKey) {

@@ -277,6 +277,14 @@ TEST(Algorithms, OneRankCopiesFromItsInputAtMost) {
     for (const std::size_t count : kCounts) {
       Problem problem{count, kElement, random() % 2 == 0 && is_reduction(one->collective)};
       problem.premultiplied = random() % 2 == 0 && is_reduction(one->collective);
+      if (one->collective == Collective::kAllReduce && random() % 2 == 0) {
+        problem.compression = random() % 2 == 0 ? Compression::kInt8 : Compression::kBfloat16;
+        problem.residual = random() % 2 == 0;
+      }
+      if (one->collective == Collective::kAllGather || one->collective == Collective::kReduceScatter) {
+        problem.uneven = random() % 2 == 0;
+        if (problem.uneven) problem.parts = std::make_shared<Parts>(Parts{{count}, {random() % 5}});
+      }
       Tuning tuning;
       tuning.segment_bytes = 4 + random() % 200;
       const bool in_place = one->collective != Collective::kAllToAll && random() % 2 == 0;
