@@ -194,10 +194,11 @@ class Communicator::Shrinking {
     }
     Survivors survivors(*store, at.prefix, whole_.rank(), whole_.size(), rules_in(*store), *at.clock,
                         state_.options.deadline);
+    std::unique_ptr<State> made;  // whose end takes time, and others are told before
     try {
       excluded_.empty() ? survivors.of_arrival() : survivors.without(excluded_);
-      auto made = whole_.make_child(at, survivors.agreed(),
-                                    [&](int rank) { return survivors.may_make_its_part(rank); });
+      made = whole_.make_child(at, survivors.agreed(),
+                               [&](int rank) { return survivors.may_make_its_part(rank); });
       survivors.await_all([&] { return made->signal->check() == AbortSignal::News::kNote; });
       return {std::move(made)};
     } catch (const std::exception& error) {

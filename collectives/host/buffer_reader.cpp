@@ -165,7 +165,7 @@ bool BufferReader::copy(int source, Chunk bytes, std::uint64_t address) noexcept
   using Outcome = transport::shm::PeerMemory::Outcome;
   const bool combines = call_.collective == Collective::kReduce;
   std::byte* const to = combines ? operand() : destination(source) + copied_;
-  switch (group_->read_buffer(source, {to, bytes.bytes}, address + bytes.begin, clock_->now())) {
+  switch (group_->read_buffer(source, {to, bytes.bytes}, address + bytes.begin, *clock_)) {
     case Outcome::kRead:
       break;
     case Outcome::kNotThePeer:

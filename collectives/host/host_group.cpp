@@ -137,18 +137,22 @@ HostGroup::Standing HostGroup::look() noexcept {
 }
 
 transport::shm::PeerMemory::Outcome HostGroup::read_buffer(int index, std::span<std::byte> to,
-                                                           std::uint64_t from, TimePoint now) noexcept {
+                                                           std::uint64_t from, const Clock& clock) noexcept {
   using Outcome = transport::shm::PeerMemory::Outcome;
   Member& member = members_[static_cast<std::size_t>(index)];
-  if (!member.proven || now - *member.proven > kProofLasts) {
-    const Outcome outcome = member.process_memory.read(to, from);
-    if (outcome == Outcome::kRead) member.proven = now;
+  const auto prove = [&, before = clock.now()](Outcome outcome) {
+    if (outcome == Outcome::kRead) member.proven = before;
     return outcome;
-  }
+  };
+  const auto is_proven = [&] { return member.proven && clock.now() - *member.proven <= kProofLasts; };
+  if (!is_proven()) return prove(member.process_memory.read(to, from));
   const Outcome outcome = member.process_memory.read_unproven(to, from);
   // Who withdraws wipes the witness before the buffer is returned, which it was not while the witness stands.
   std::atomic_thread_fence(std::memory_order_acquire);
-  return outcome == Outcome::kRead && has_withdrawn(index) ? Outcome::kNotThePeer : outcome;
+  if (outcome != Outcome::kRead) return outcome;
+  if (has_withdrawn(index)) return Outcome::kNotThePeer;
+  // This rank may have been stopped before it read. A process that still is the member was it then.
+  return is_proven() ? outcome : prove(member.process_memory.verify());
 }
 
 void HostGroup::announce(std::uint64_t round) noexcept {

@@ -63,10 +63,10 @@ class HostGroup {
     return {first.cache_bytes, first.caches};
   }
   /// Copies bytes from a buffer in the memory of that rank's process, one of a group that reads buffers. On
-  /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything. `now`: by a
-  /// clock that is the same in all calls.
+  /// kNotThePeer the rank is gone, or has withdrawn. Except on kRead `to` may hold anything. `clock`: the
+  /// same in all calls.
   transport::shm::PeerMemory::Outcome read_buffer(int index, std::span<std::byte> to, std::uint64_t from,
-                                                  TimePoint now) noexcept;
+                                                  const Clock& clock) noexcept;
   /// What others read of this rank's buffers after this they do not take for its bytes any more. Called
   /// before buffers that it has announced return to their owners although others may still read them.
   void withdraw() noexcept;

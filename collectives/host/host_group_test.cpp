@@ -112,11 +112,11 @@ TEST(HostGroup, ReadsBuffersWithoutAProofForAShortTime) {
   const std::array<std::byte, 4> buffer{std::byte{7}, std::byte{8}, std::byte{9}, std::byte{10}};
   CountedReads kernel;
   const transport::KernelInPlace in_place(kernel);
-  TimePoint now{};
+  FakeClock clock;
   const auto read = [&] {
     std::array<std::byte, 4> seen{};
     const Outcome outcome =
-        groups[0]->read_buffer(1, seen, reinterpret_cast<std::uint64_t>(buffer.data()), now);
+        groups[0]->read_buffer(1, seen, reinterpret_cast<std::uint64_t>(buffer.data()), clock);
     if (outcome == Outcome::kRead) {
       EXPECT_EQ(seen, buffer);
     }
@@ -124,15 +124,15 @@ TEST(HostGroup, ReadsBuffersWithoutAProofForAShortTime) {
   };
   EXPECT_EQ(read(), Outcome::kRead);
   EXPECT_EQ(kernel.proofs, 1);
-  now += std::chrono::microseconds(90);
+  clock.advance(std::chrono::microseconds(90));
   EXPECT_EQ(read(), Outcome::kRead);
   EXPECT_EQ(kernel.proofs, 1);
-  now += std::chrono::microseconds(90);
+  clock.advance(std::chrono::microseconds(90));
   EXPECT_EQ(read(), Outcome::kRead) << "longer after the last proof, though not after the last read";
   EXPECT_EQ(kernel.proofs, 2);
   groups[1]->withdraw();
   EXPECT_EQ(read(), Outcome::kNotThePeer) << "shortly after a proof";
-  now += std::chrono::seconds(1);
+  clock.advance(std::chrono::seconds(1));
   EXPECT_EQ(read(), Outcome::kNotThePeer);
 }
 
@@ -187,7 +187,7 @@ std::array<std::byte, 4> member_values{std::byte{1}, std::byte{2}, std::byte{3},
 /// process gets its number.
 class NumberThatComesBack final : public transport::test::ForwardingKernel {
  public:
-  explicit NumberThatComesBack(pid_t member) : member_(member) {}
+  NumberThatComesBack(pid_t member, FakeClock& clock) : member_(member), clock_(clock) {}
   ssize_t process_vm_readv(pid_t process, const iovec* own, unsigned long own_count, const iovec* theirs,
                            unsigned long their_count, unsigned long flags) noexcept override {
     if (their_count == 1 && process == member_ && !replaced) replace();
@@ -198,6 +198,7 @@ class NumberThatComesBack final : public transport::test::ForwardingKernel {
  private:
   void replace() {
     replaced = true;
+    clock_.advance(std::chrono::seconds(1));
     kill(member_, SIGKILL);
     waitpid(member_, nullptr, 0);
     int ends[2];
@@ -220,6 +221,7 @@ class NumberThatComesBack final : public transport::test::ForwardingKernel {
     close(ends[1]);
   }
   pid_t member_;
+  FakeClock& clock_;
 };
 
 TEST(HostGroup, TakesNoBytesOfAnotherProcessForTheMembers) {
@@ -233,14 +235,14 @@ TEST(HostGroup, TakesNoBytesOfAnotherProcessForTheMembers) {
   const auto own = HostGroup::create();
   const std::array cards{own->card(), card};
   own->join(cards, 0);
-  NumberThatComesBack kernel(child);
+  FakeClock clock;
+  NumberThatComesBack kernel(child, clock);
   const transport::KernelInPlace in_place(kernel);
   std::array<std::byte, 4> seen{};
-  const TimePoint now{};
   const auto from = reinterpret_cast<std::uint64_t>(member_values.data());
-  EXPECT_EQ(own->read_buffer(1, seen, from, now), Outcome::kRead);
+  EXPECT_EQ(own->read_buffer(1, seen, from, clock), Outcome::kRead);
   EXPECT_EQ(seen, member_values);
-  const Outcome second = own->read_buffer(1, seen, from, now);
+  const Outcome second = own->read_buffer(1, seen, from, clock);
   ASSERT_TRUE(kernel.replaced);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

@@ -201,13 +201,9 @@ std::optional<Frame> Channel::receive(Deadline deadline) {
 
 Watch::Watch(std::unique_ptr<Channel> channel, std::string_view key, std::string_view presence,
              Deadline deadline)
-    : channel_(std::move(channel)), key_(key) {
+    : channel_(std::move(channel)) {
   if (!presence.empty()) hold(presence, deadline);
-  wait_for_key(deadline);
-}
-
-void Watch::wait_for_key(Deadline deadline) {
-  channel_->send(encode(Kind::kGet, ++last_request_, key_, {}), deadline);
+  channel_->send(encode(Kind::kGet, ++last_request_, key, {}), deadline);
 }
 
 void Watch::hold(std::string_view presence, Deadline deadline) {
@@ -244,8 +240,6 @@ bool Watch::await_value(Deadline deadline) {
     }
     question_ = 0;
     answer_ = frame->kind != Kind::kAbsent;
-    // With the question this client has said that it waits for the key no longer.
-    if (news_ == News::kNone) wait_for_key(Deadline::after(Duration::zero()));
   }
 }
 
@@ -254,7 +248,7 @@ void Watch::ask(std::string_view key) {
   answer_.reset();
   if (news_ != News::kNone) return;
   try {
-    // It fits the socket: at most one question and one wait are under way.
+    // It fits the socket: at most one question is under way.
     channel_->send(encode(Kind::kTryGet, question_ = ++last_request_, key, {}),
                    Deadline::after(Duration::zero()));
   } catch (const Error&) {

@@ -62,7 +62,6 @@ class Watch final : public StoreWatch {
 
  private:
   void hold(std::string_view presence, Deadline deadline);
-  void wait_for_key(Deadline deadline);
   /// Whether the value came by the deadline. Throws where the connection has ended.
   bool await_value(Deadline deadline);
   News why_it_ended() const noexcept {
@@ -70,7 +69,6 @@ class Watch final : public StoreWatch {
   }
 
   std::unique_ptr<Channel> channel_;
-  std::string key_;
   std::uint32_t last_request_ = 0, question_ = 0;  // question_: the request that is to be answered; 0: none
   std::optional<bool> answer_;
   News news_ = News::kNone;

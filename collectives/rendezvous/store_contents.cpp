@@ -34,7 +34,8 @@ StoreBudget::Share StoreBudget::take(std::size_t bytes) {
 }
 
 void StoreContents::serve(Client& client, const store::Frame& request) {
-  stop_waiting(client);
+  // A question does not end a wait: what is set meanwhile would be missed where the store ends then.
+  if (request.kind != store::Kind::kTryGet) stop_waiting(client);
   const auto found = entries_.find(std::string(request.key));
   const Entry* known = found != entries_.end() ? &found->second : nullptr;
   const auto answer = [&](store::Kind kind, SharedValue value) {

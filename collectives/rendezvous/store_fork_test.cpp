@@ -192,7 +192,6 @@ TEST(StoreFork, AChildKeepsNoPort) {
   EXPECT_NO_THROW(server_at(port));
 }
 
-// Its exit handlers and the destructors of static objects find what the process had.
 constexpr uid_t kNobody = 65534;
 
 /// What a process does that may begin no thread at first; its exit code.
@@ -239,6 +238,7 @@ TEST(StoreFork, AServerThatGotNoThreadServesOnceItGetsOne) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// Its exit handlers and the destructors of static objects find what the process had.
 TEST(StoreFork, AChildThatExitsAsAProgramDoesLeavesTheStoreAlone) {
   static std::unique_ptr<StoreServer> server;
   static std::unique_ptr<Store> client;

@@ -101,7 +101,7 @@ class StoreModel {
   }
   Answers answer(std::size_t client, store::Kind kind, const std::string& key, const std::string& value,
                  std::uint32_t request) {
-    waiting_[client].reset();
+    if (kind != store::Kind::kTryGet) waiting_[client].reset();
     Answers answers;
     const auto found = values_.find(key);
     const bool known = found != values_.end();
