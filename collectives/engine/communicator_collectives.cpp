@@ -221,7 +221,7 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
     fail(Cause::kInternal, "{}: only the contributions to a sum are multiplied", name);
   if (call.uneven) {
     problem.uneven = true;
-    problem.parts = call.parts;
+    if (!rooted || options.identity.rank == call.root) problem.parts = call.parts;  // else not looked at
     problem.sent_parts = call.sent_parts;
   }
   return {call.collective, std::move(problem), in_place};

@@ -66,6 +66,12 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
     fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
                                                members[static_cast<std::size_t>(peer)].host, why));
   };
+  if (const auto& wrong = host_collective->wrong_part()) {
+    failed(wrong->rank,
+           fmt::format("it sent {} bytes where {} were expected: the ranks call collectives in different "
+                       "orders or with different counts",
+                       wrong->sent, wrong->expected));
+  }
   if (const auto peer = host_collective->mismatch()) {
     failed(*peer,
            "it made another call: the ranks call collectives in different orders or with different "
