@@ -128,6 +128,26 @@ TEST_P(Uneven, PartsThatAllShouldKnowAndDoNotAreAnError) {
   }
 }
 
+TEST_P(Uneven, PartsOfTheReceiveBufferMayHaveAnyOrderAndNotOverlap) {
+  expect_fine(run("AAA", [](Communicator& all) {
+    const auto own = static_cast<std::size_t>(all.rank());
+    const std::vector<std::size_t> counts{2, 0, 3};
+    const std::vector<std::byte> send(counts[own], std::byte(all.rank() + 1));
+    std::vector<std::byte> receive(6, std::byte{9});
+    CollectiveCall call{Collective::kAllGather, send.data(), receive.data(), counts[own]};
+    call.uneven = true;
+    for (const std::vector<std::size_t>& offsets :
+         {std::vector<std::size_t>{1, 0, 2}, {3, 0, 1}, {0, 0, 1}, {2, 0, 2}}) {
+      call.parts = std::make_shared<const Parts>(Parts{counts, offsets});
+      EXPECT_THROW(all.run(call), Error) << offsets[0] << " and " << offsets[2];
+    }
+    call.parts = std::make_shared<const Parts>(Parts{counts, {4, 5, 0}});  // an empty part may lie anywhere
+    all.run(call);
+    constexpr std::byte k1{1}, k3{3}, k9{9};
+    EXPECT_EQ(receive, (std::vector<std::byte>{k3, k3, k3, k9, k1, k1}));
+  }));
+}
+
 // Also who only gives to a gather learns that its root has gone.
 TEST(UnevenInHostMemory, ARankThatHasLeftIsNamed) {
   for (const Collective collective : kParted) {

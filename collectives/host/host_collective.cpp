@@ -68,7 +68,7 @@ void HostCollective::prepare() noexcept {
   rounds_ = way_.from_buffers() ? plan_.summing + 2 : plan_.rounds;
   if (plan_.open) rounds_ = 1;  // or more, as the first one says
   prepare_needed();
-  claims_ = group_.size() == 2 && !way_.from_buffers() && plan_.longest > kInlineBytes;
+  claims_ = group_.size() == 2 && !way_.from_buffers() && !plan_.beside;
 }
 
 void HostCollective::take_slots() noexcept {
