@@ -42,6 +42,21 @@ std::size_t total_bytes(std::string_view name, std::size_t count, DataType type,
   return bytes;
 }
 
+/// Throws where two parts overlap that are not empty.
+void check_overlap(std::string_view name, std::string_view buffer, const Parts& parts) {
+  std::vector<std::pair<std::size_t, std::size_t>> intervals;  // begin and end
+  for (std::size_t rank = 0; rank < parts.counts.size(); ++rank) {
+    if (parts.counts[rank] > 0)
+      intervals.emplace_back(parts.offsets[rank], parts.offsets[rank] + parts.counts[rank]);
+  }
+  std::ranges::sort(intervals);
+  for (std::size_t i = 1; i < intervals.size(); ++i) {
+    if (intervals[i].first < intervals[i - 1].second)
+      fail(Cause::kInvalidUsage, "{}: two ranks' parts of the {} buffer overlap at element {}", name, buffer,
+           intervals[i].first);
+  }
+}
+
 /// The bytes of a buffer that holds these parts; throws where they are not those of `ranks`, are more than
 /// memory can hold, or overlap in a buffer that is written.
 std::size_t extent_of(std::string_view name, std::string_view buffer, const Parts* parts, DataType type,
@@ -51,21 +66,16 @@ std::size_t extent_of(std::string_view name, std::string_view buffer, const Part
     fail(Cause::kInvalidUsage, "{}: the {} buffer needs a count and an offset for each of {} ranks", name,
          buffer, ranks);
   std::size_t extent = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> intervals;  // begin and end of parts that are not empty
+  bool in_order = true;  // none begins before another one of a lower rank ends
   for (std::size_t rank = 0; rank < all; ++rank) {
     std::size_t end = 0;
     if (__builtin_add_overflow(parts->offsets[rank], parts->counts[rank], &end))
       fail(Cause::kInvalidUsage, "{}: rank {}'s part is more than memory can hold", name, rank);
     if (parts->counts[rank] == 0) continue;
+    in_order = in_order && parts->offsets[rank] >= extent;
     extent = std::max(extent, end);
-    if (written) intervals.emplace_back(parts->offsets[rank], end);
   }
-  std::ranges::sort(intervals);
-  for (std::size_t i = 1; i < intervals.size(); ++i) {
-    if (intervals[i].first < intervals[i - 1].second)
-      fail(Cause::kInvalidUsage, "{}: two ranks' parts of the {} buffer overlap at element {}", name, buffer,
-           intervals[i].first);
-  }
+  if (written && !in_order) check_overlap(name, buffer, *parts);
   return total_bytes(name, extent, type, 1);
 }
 
@@ -221,7 +231,7 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
     fail(Cause::kInternal, "{}: only the contributions to a sum are multiplied", name);
   if (call.uneven) {
     problem.uneven = true;
-    problem.parts = call.parts;
+    if (!rooted || options.identity.rank == call.root) problem.parts = call.parts;  // else not looked at
     problem.sent_parts = call.sent_parts;
   }
   return {call.collective, std::move(problem), in_place};

@@ -65,6 +65,12 @@ void Communicator::State::check_host(const std::function<std::string()>& what) {
   const auto failed = [&](int peer, std::string_view why) {
     fail_all_ranks(Cause::kRemote, fmt::format("{}: {} failed: {}", what(), name_rank(peer), why));
   };
+  if (const auto& wrong = host_collective->wrong_part()) {
+    failed(wrong->rank,
+           fmt::format("it sent {} bytes where {} were expected: the ranks call collectives in different "
+                       "orders or with different counts",
+                       wrong->sent, wrong->expected));
+  }
   if (const auto peer = host_collective->mismatch()) {
     failed(*peer,
            "it made another call: the ranks call collectives in different orders or with different "

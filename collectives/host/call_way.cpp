@@ -87,7 +87,7 @@ void CallWay::begin(const HostCall& call, std::size_t copied, bool streams) noex
 }
 
 bool CallWay::suits_buffers(const HostCall& call) const noexcept {
-  return !only_slots_[first_row(call.collective)] && group_->reads_buffers() &&
+  return !call.problem.uneven && !only_slots_[first_row(call.collective)] && group_->reads_buffers() &&
          BufferReader::suits(call.collective, call.problem.bytes(), group_->size());
 }
 

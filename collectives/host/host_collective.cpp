@@ -12,21 +12,28 @@ namespace {
 constexpr int kRoundsAtOnce = 8;
 
 constexpr std::uint64_t kHashFactor = 0x100000001b3, kFromBuffersFact = std::uint64_t{1} << 32;
+/// In the place of a count, which no call can have.
+constexpr std::uint64_t kUneven = ~std::uint64_t{0};
 
-/// A hash of what all ranks must agree on.
+/// A hash of what all ranks must agree on: of parts that differ those that all ranks know. Where they are in
+/// its buffer is each rank's own affair.
 std::uint64_t facts_of(const HostCall& call) noexcept {
   const std::uint64_t facts[] = {static_cast<std::uint64_t>(call.collective),
-                                 call.problem.count,
+                                 call.problem.uneven ? kUneven : call.problem.count,
                                  call.problem.element_bytes,
                                  static_cast<std::uint64_t>(call.problem.root),
                                  static_cast<std::uint64_t>(call.op),
                                  call.problem.average};
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a's, by words
   for (const std::uint64_t fact : facts) hash = (hash ^ fact) * kHashFactor;
+  if (!call.problem.uneven || call.has_unknown_parts()) return hash;
+  for (const std::size_t count : call.problem.parts->counts) hash = (hash ^ count) * kHashFactor;
   return hash;
 }
 
+/// Of calls with parts that differ not known here.
 bool same_facts(const HostCall& a, const HostCall& b) noexcept {
+  if (a.problem.uneven || b.problem.uneven) return false;
   return a.collective == b.collective && a.op == b.op && a.problem.count == b.problem.count &&
          a.problem.element_bytes == b.problem.element_bytes && a.problem.root == b.problem.root &&
          a.problem.average == b.problem.average;
@@ -59,8 +66,9 @@ void HostCollective::prepare() noexcept {
   settled_ = way_.is_settled();
   if (way_.from_buffers()) reader_.start(call_);
   rounds_ = way_.from_buffers() ? plan_.summing + 2 : plan_.rounds;
+  if (plan_.open) rounds_ = 1;  // or more, as the first one says
   prepare_needed();
-  claims_ = group_.size() == 2 && !way_.from_buffers() && call_.problem.bytes() > kInlineBytes;
+  claims_ = group_.size() == 2 && !way_.from_buffers() && !plan_.beside;
 }
 
 void HostCollective::take_slots() noexcept {
@@ -101,7 +109,9 @@ void HostCollective::prepare_needed() noexcept {
       after_needed_ = root + 1;
       break;
     case Collective::kGather:
-      if (group_.index() != root) after_needed_ = 0;
+      if (group_.index() == root) break;
+      first_needed_ = root;
+      after_needed_ = plan_.open ? root + 1 : 0;
       break;
     case Collective::kReduce:
       if (!plan_.in_parts && group_.index() != root) after_needed_ = 0;
@@ -270,7 +280,20 @@ bool HostCollective::any_failed_to_read(std::uint64_t number) const noexcept {
 bool HostCollective::read_round(std::uint64_t number, bool& moved) noexcept {
   if (way_.from_buffers() && round_ == plan_.summing) return read_buffers(number, moved);
   if (!needed_announced(number)) return false;
+  if (plan_.open && round_ == 0 && !hear_of_parts()) return false;
   if (!way_.from_buffers() || round_ < plan_.summing) slots().read(round_);
+  return true;
+}
+
+bool HostCollective::hear_of_parts() noexcept {
+  wrong_part_ = slots().wrong_part();
+  if (wrong_part_) {
+    mismatch_ = wrong_part_->rank;
+    return false;
+  }
+  rounds_ = slots().rounds_said();
+  // Who only gives to a gather has heard what it needs.
+  if (call_.collective == Collective::kGather && group_.index() != call_.problem.root) after_needed_ = 0;
   return true;
 }
 

@@ -12,6 +12,11 @@
 // read all. Nobody returns before all have. Where a buffer cannot be read, the call starts again and goes
 // through slots, like all later ones of its collective.
 //
+// Parts may differ. Where all ranks know all of them, the longest one says how many rounds there are. Else
+// each part has its length before it in the first round, which its reader compares with what it expects; and
+// who knows most, the root or of an all-to-all every rank, says beside the number of that round how many
+// there are: so those that only give to a gather wait for the root's first round, too.
+//
 // What a call writes goes past the caches where it would fill them anyhow. The slots stay in them.
 //
 // In an all-reduce of more than a few bytes each rank first sums up a part, through slots, and then gets the
@@ -64,13 +69,17 @@ class HostCollective {
   std::uint64_t read() const noexcept { return traffic_.read; }
   /// Which way the present call goes; of one that is finished, which way it went.
   HostWay way() const noexcept { return way_.way(); }
-  /// A rank that has made another call than this one.
+  /// A rank that has made another call than this one, or one with a part of another length.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
+  /// Of a mismatch of the second kind: the part.
+  const std::optional<WrongPart>& wrong_part() const noexcept { return wrong_part_; }
 
  private:
   void write_round(std::uint64_t number) noexcept;
   bool read_round(std::uint64_t number, bool& moved) noexcept;
   bool read_buffers(std::uint64_t number, bool& moved) noexcept;
+  /// In the first round of a call with parts that not all ranks know; false where one is of another length.
+  bool hear_of_parts() noexcept;
   bool any_failed_to_read(std::uint64_t number) const noexcept;
   /// Counts the bytes of a call whose ranks have read all from buffers.
   void count_read_buffers() noexcept;
@@ -112,6 +121,7 @@ class HostCollective {
   int looked_ = 0;                                    // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
+  std::optional<WrongPart> wrong_part_;
   HostTraffic traffic_;
   std::uint64_t copied_by_others_ = 0;
 };

@@ -1,4 +1,5 @@
-// How an all-reduce among the ranks of one host is divided: each rank sums up a part of the vector.
+// Parts of buffers, and how an all-reduce among the ranks of one host is divided: each rank sums up a part of
+// the vector.
 #pragma once
 
 #include <algorithm>

@@ -33,28 +33,34 @@ std::size_t whole_lines(std::size_t bytes) noexcept {
 /// 17) one of 128 MiB took 2.3 times as long past them; with two and four one took 0.6 to 0.8 of the time.
 constexpr std::size_t kMostToGather = 4;
 
-/// What a call that can go past the caches writes into the outputs of all ranks together; 0 of others.
-std::size_t bytes_copied(Collective collective, std::size_t bytes, std::size_t ranks) noexcept {
-  switch (collective) {
+/// What a call that can go past the caches writes into the outputs of all ranks together; 0 of others. Of
+/// parts that not all ranks know: as if the others were like those that this rank knows.
+std::size_t bytes_copied(const HostCall& call, std::size_t ranks) noexcept {
+  const Problem& problem = call.problem;
+  switch (call.collective) {
     case Collective::kAllGather:
     case Collective::kAllToAll:
-      return ranks * ranks * bytes;
+      return ranks * problem.bytes_of_all(static_cast<int>(ranks));
     case Collective::kBroadcast:
+      return ranks * problem.bytes();
     case Collective::kScatter:
-      return ranks * bytes;
+      return problem.bytes_of_all(static_cast<int>(ranks));
     case Collective::kGather:
-      return ranks <= kMostToGather ? ranks * bytes : 0;
+      return ranks <= kMostToGather ? problem.bytes_of_all(static_cast<int>(ranks)) : 0;
     default:
       return 0;
   }
 }
 
+/// Whether each rank's slot has a part for each other rank.
+bool writes_parts(Collective collective) noexcept {
+  return collective == Collective::kReduceScatter || collective == Collective::kScatter ||
+         collective == Collective::kAllToAll;
+}
+
 /// Whether one round between two ranks moves it all through small slots. What fits beside the announcements
 /// needs no slots, so that one rank can be further ahead of the other there.
-bool is_small(Collective collective, std::size_t bytes) noexcept {
-  const bool parts = collective == Collective::kReduceScatter || collective == Collective::kScatter ||
-                     collective == Collective::kAllToAll;
-  const std::size_t written = parts ? 2 * bytes : bytes;
+bool is_small(std::size_t written) noexcept {
   return written > kInlineBytes && written <= kSmallSlotBytes / 2;  // reductions need room to combine in
 }
 
@@ -66,14 +72,17 @@ constexpr std::size_t rounds_of(std::size_t bytes, std::size_t step) noexcept {
 
 SlotPlan::SlotPlan(const HostCall& call, int size, const compute::LastLevelCaches& caches) noexcept {
   const auto ranks = static_cast<std::size_t>(size);
-  const std::size_t bytes = call.problem.bytes();
-  copied = bytes_copied(call.collective, bytes, ranks);
+  const std::size_t bytes = longest = call.problem.bytes_of_longest();
+  const std::size_t written = writes_parts(call.collective) ? ranks * bytes : bytes;
+  open = call.has_unknown_parts();
+  beside = !open && written <= kInlineBytes;
+  copied = bytes_copied(call, ranks);
   streams = kCanStream && copied > 0 && caches.bytes > 0 && copied >= caches.bytes;
-  small = ranks == 2 && is_small(call.collective, bytes);
+  small = ranks == 2 && !open && is_small(written);
   depth = ranks > 2 ? kSlotsOfMany : small ? kSmallSlots : kSlots;
   round_bytes = ranks > 2 ? kSlotBytes : small ? kSmallSlotBytes : kRoundBytesOfTwo;
   last_part = ranks > 2 ? 0 : kSlotBytes / kRoundBytesOfTwo - 1;
-  step = round_bytes;
+  step = stride = round_bytes;
   std::size_t extra = 0;
   switch (call.collective) {
     case Collective::kAllReduce:
@@ -99,13 +108,14 @@ SlotPlan::SlotPlan(const HostCall& call, int size, const compute::LastLevelCache
     case Collective::kReduceScatter:
     case Collective::kScatter:
     case Collective::kAllToAll:
-      step = whole_lines(round_bytes / ranks);
+      step = stride = whole_lines(round_bytes / ranks);
       break;
     case Collective::kAllGather:
     case Collective::kGather:
     case Collective::kBarrier:
       break;
   }
+  if (open) step -= kCacheLine;  // in the first round a part's length is before its bytes
   if (summing > 0) {
     rounds = summing + rounds_of(host_part({0, bytes}, 0, size).bytes, round_bytes);
   } else {

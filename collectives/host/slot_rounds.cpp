@@ -16,6 +16,12 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcep
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
+/// A buffer of empty parts may be null, and their offsets anything.
+template <typename Byte>
+Byte* at(Byte* buffer, Chunk chunk) noexcept {
+  return chunk.bytes == 0 ? buffer : buffer + chunk.begin;
+}
+
 }  // namespace
 
 void SlotRounds::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -40,8 +46,8 @@ void SlotRounds::take(int rank, std::byte* to, const std::byte* from, std::size_
 }
 
 std::byte* SlotRounds::place(int rank, std::uint64_t number) const noexcept {
-  if (call_.problem.bytes() <= kInlineBytes) return group_.memory(rank).announcements[number % kSlots].bytes;
-  return slot(rank, number);
+  if (plan_.beside) return group_.memory(rank).announcements[number % kSlots].bytes;
+  return slot(rank, number) + length_before(number);
 }
 
 template <typename At>
@@ -129,27 +135,72 @@ void SlotRounds::read_all_reduce(std::size_t round) noexcept {
 
 std::byte* SlotRounds::place_of_part(int from, int to, std::uint64_t number) const noexcept {
   const auto part = static_cast<std::size_t>(to);
-  const std::size_t bytes = call_.problem.bytes();
-  if (bytes * static_cast<std::size_t>(group_.size()) <= kInlineBytes)
-    return group_.memory(from).announcements[number % kSlots].bytes + part * bytes;
-  return slot(from, number) + part * plan_.step;
+  if (plan_.beside) return group_.memory(from).announcements[number % kSlots].bytes + part * plan_.longest;
+  return slot(from, number) + part * plan_.stride + length_before(number);
 }
 
-/// The chunk of each rank's part of the input.
-void SlotRounds::write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept {
+/// The round's chunk of each rank's part of the input.
+void SlotRounds::write_parts(std::size_t round, bool also_own) noexcept {
   const int own = group_.index();
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == own && !also_own) continue;
-    const std::byte* from =
-        call_.input + static_cast<std::size_t>(rank) * call_.problem.bytes() + chunk.begin;
-    contribute(place_of_part(own, rank, number), from, chunk.bytes);
+    const Chunk part = call_.given_to(rank), now = plan_.chunk(round, part);
+    std::byte* const to = place_of_part(own, rank, number_of(round));
+    if (says_lengths(round)) say_length(to, part.bytes);
+    contribute(to, at(call_.input, now), now.bytes);
   }
+}
+
+void SlotRounds::say_length(std::byte* part, std::size_t bytes) const noexcept {
+  const std::uint64_t length = bytes;
+  std::memcpy(part - sizeof(length), &length, sizeof(length));
+}
+
+std::optional<WrongPart> SlotRounds::compare_length(int rank, const std::byte* part,
+                                                    std::size_t expected) const noexcept {
+  std::uint64_t length = 0;
+  std::memcpy(&length, part - sizeof(length), sizeof(length));
+  if (length == expected) return std::nullopt;
+  return WrongPart{rank, length, expected};
+}
+
+/// The root of a gather or a scatter knows all parts. Of an all-to-all all hear all.
+std::size_t SlotRounds::rounds_said() const noexcept {
+  const bool rooted = is_rooted(call_.collective);
+  std::uint64_t most = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rooted && rank != call_.problem.root) continue;
+    std::uint64_t said = 0;
+    std::memcpy(&said, group_.memory(rank).announcements[first_ % kSlots].bytes, sizeof(said));
+    most = std::max(most, said);
+  }
+  return most;
+}
+
+std::optional<WrongPart> SlotRounds::wrong_part() const noexcept {
+  const int own = group_.index(), root = call_.problem.root;
+  if (call_.collective == Collective::kScatter) {
+    if (own == root) return std::nullopt;
+    return compare_length(root, place_of_part(root, own, first_), call_.problem.bytes());
+  }
+  if (call_.collective == Collective::kGather && own != root) return std::nullopt;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == own) continue;
+    const std::byte* const part =
+        call_.collective == Collective::kGather ? place(rank, first_) : place_of_part(rank, own, first_);
+    if (const auto wrong = compare_length(rank, part, call_.taken_from(rank).bytes)) return wrong;
+  }
+  return std::nullopt;
 }
 
 void SlotRounds::write(std::size_t round) noexcept {
   const int own = group_.index();
   const bool is_root = own == call_.problem.root;
   const Chunk now = plan_.chunk(round, call_.problem.bytes());
+  if (says_lengths(round)) {
+    const std::uint64_t rounds = plan_.rounds;
+    std::memcpy(group_.own().announcements[first_ % kSlots].bytes, &rounds, sizeof(rounds));
+  }
   switch (call_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -163,13 +214,13 @@ void SlotRounds::write(std::size_t round) noexcept {
       }
       break;
     case Collective::kReduceScatter:
-      write_parts(number_of(round), now, !combines_own_input());
+      write_parts(round, !combines_own_input());
       break;
     case Collective::kAllToAll:
-      write_parts(number_of(round), now, false);
+      write_parts(round, false);
       break;
     case Collective::kScatter:
-      if (is_root) write_parts(number_of(round), now, false);
+      if (is_root) write_parts(round, false);
       break;
     case Collective::kAllGather:
       put(place(own, number_of(round)), call_.input + now.begin, now.bytes);
@@ -178,7 +229,9 @@ void SlotRounds::write(std::size_t round) noexcept {
       if (is_root) put(place(own, number_of(round)), call_.input + now.begin, now.bytes);
       break;
     case Collective::kGather:
-      if (!is_root) put(place(own, number_of(round)), call_.input + now.begin, now.bytes);
+      if (is_root) break;
+      if (says_lengths(round)) say_length(place(own, first_), call_.problem.bytes());
+      put(place(own, number_of(round)), call_.input + now.begin, now.bytes);
       break;
     case Collective::kBarrier:
       break;
@@ -212,29 +265,31 @@ std::byte* SlotRounds::written_at(std::uint64_t number) const noexcept {
 
 void SlotRounds::claim_next(std::size_t round) noexcept {
   if (std::byte* const at = written_at(number_of(round + 1)))
-    claim_lines(at, std::min(plan_.chunk(0, call_.problem.bytes()).bytes, kMostClaimed));
+    claim_lines(at, std::min(plan_.chunk(0, plan_.longest).bytes, kMostClaimed));
 }
 
 void SlotRounds::take_own(std::size_t round) noexcept {
   const int own = group_.index();
-  const auto own_place = static_cast<std::size_t>(own);
   const bool is_root = own == call_.problem.root;
-  const std::size_t bytes = call_.problem.bytes();
-  const Chunk now = plan_.chunk(round, bytes);
+  const Chunk now = plan_.chunk(round, call_.problem.bytes());
   switch (call_.collective) {
-    case Collective::kAllToAll:
-      take(own, call_.output + own_place * bytes + now.begin, call_.input + own_place * bytes + now.begin,
-           now.bytes);
+    case Collective::kAllToAll: {
+      const Chunk from = plan_.chunk(round, call_.given_to(own)),
+                  to = plan_.chunk(round, call_.taken_from(own));
+      take(own, at(call_.output, to), at(call_.input, from), to.bytes);
       break;
+    }
     case Collective::kScatter:
       if (is_root)
-        take(own, call_.output + now.begin, call_.input + own_place * bytes + now.begin, now.bytes);
+        take(own, call_.output + now.begin, at(call_.input, plan_.chunk(round, call_.given_to(own))),
+             now.bytes);
       break;
     case Collective::kGather:
       if (!is_root) break;
       [[fallthrough]];
     case Collective::kAllGather:
-      take(own, call_.output + own_place * bytes + now.begin, call_.input + now.begin, now.bytes);
+      take(own, at(call_.output, plan_.chunk(round, call_.taken_from(own))), call_.input + now.begin,
+           now.bytes);
       break;
     case Collective::kBroadcast:
       if (is_root) take(own, call_.output + now.begin, call_.input + now.begin, now.bytes);
@@ -246,11 +301,9 @@ void SlotRounds::take_own(std::size_t round) noexcept {
 
 void SlotRounds::read(std::size_t round) noexcept {
   const int own = group_.index();
-  const auto own_place = static_cast<std::size_t>(own);
   const bool is_root = own == call_.problem.root;
-  const std::size_t bytes = call_.problem.bytes();
-  const std::uint64_t at = number_of(round);
-  const Chunk now = plan_.chunk(round, bytes);
+  const std::uint64_t number = number_of(round);
+  const Chunk now = plan_.chunk(round, call_.problem.bytes());
   switch (call_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce:
@@ -261,39 +314,38 @@ void SlotRounds::read(std::size_t round) noexcept {
       } else if (call_.collective == Collective::kAllReduce || is_root) {
         combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
           if (rank == own && combines_own_input()) return call_.input + now.begin;
-          return place(rank, at);
+          return place(rank, number);
         });
       }
       break;
     case Collective::kReduceScatter:
       combine_all(call_.output + now.begin, now.bytes, [&](int rank) -> const std::byte* {
-        if (rank == own && combines_own_input()) return call_.input + own_place * bytes + now.begin;
-        return place_of_part(rank, own, at);
+        if (rank == own && combines_own_input()) return call_.input + call_.given_to(own).begin + now.begin;
+        return place_of_part(rank, own, number);
       });
       break;
     case Collective::kAllToAll:
       for (int rank = 0; rank < group_.size(); ++rank) {
-        std::byte* to = call_.output + static_cast<std::size_t>(rank) * bytes + now.begin;
-        if (rank != own) take(rank, to, place_of_part(rank, own, at), now.bytes);
+        const Chunk theirs = plan_.chunk(round, call_.taken_from(rank));
+        if (rank != own) take(rank, at(call_.output, theirs), place_of_part(rank, own, number), theirs.bytes);
       }
       break;
     case Collective::kScatter:
       if (!is_root)
-        take(call_.problem.root, call_.output + now.begin, place_of_part(call_.problem.root, own, at),
+        take(call_.problem.root, call_.output + now.begin, place_of_part(call_.problem.root, own, number),
              now.bytes);
       break;
     case Collective::kAllGather:
     case Collective::kGather:
       if (call_.collective == Collective::kGather && !is_root) break;
       for (int rank = 0; rank < group_.size(); ++rank) {
-        if (rank != own)
-          take(rank, call_.output + static_cast<std::size_t>(rank) * bytes + now.begin, place(rank, at),
-               now.bytes);
+        const Chunk theirs = plan_.chunk(round, call_.taken_from(rank));
+        if (rank != own) take(rank, at(call_.output, theirs), place(rank, number), theirs.bytes);
       }
       break;
     case Collective::kBroadcast:
       if (!is_root)
-        take(call_.problem.root, call_.output + now.begin, place(call_.problem.root, at), now.bytes);
+        take(call_.problem.root, call_.output + now.begin, place(call_.problem.root, number), now.bytes);
       break;
     case Collective::kBarrier:
       break;

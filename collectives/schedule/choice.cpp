@@ -6,15 +6,10 @@
 namespace tombolo::collectives {
 namespace {
 
-/// Parts that differ go by messages.
-bool may_use_host_memory(const Problem& problem, const Situation& situation) noexcept {
-  return situation.host_memory && !problem.uneven;
-}
-
-/// What only copies is never too large.
+/// What only copies is never too large. All ranks know the parts of a reduce-scatter.
 bool is_small_enough_for_host_memory(Collective collective, const Problem& problem,
                                      const Situation& situation) noexcept {
-  return !is_reduction(collective) || problem.bytes() <= situation.tuning.host_bytes;
+  return !is_reduction(collective) || problem.bytes_of_longest() <= situation.tuning.host_bytes;
 }
 
 /// The one that TOMBOLO_ALGORITHM asks for; null where the collective has none of that name, or it is not
@@ -37,9 +32,9 @@ const TuningRow* row_for(Collective collective, const Problem& problem, const Si
   if (!all_know_parts(collective, problem)) return nullptr;
   const TuningRow* row =
       situation.table->find(collective, size_of_call(collective, problem, situation.ranks.size));
-  const bool cannot = row != nullptr && row->way.algorithm == nullptr &&
-                      !(may_use_host_memory(problem, situation) &&
-                        is_small_enough_for_host_memory(collective, problem, situation));
+  const bool cannot =
+      row != nullptr && row->way.algorithm == nullptr &&
+      !(situation.host_memory && is_small_enough_for_host_memory(collective, problem, situation));
   return cannot ? nullptr : row;
 }
 
@@ -144,8 +139,7 @@ Choice choose(Collective collective, const Problem& problem, const Situation& si
     if (row->way.segment_bytes > 0) choice.tuning.segment_bytes = row->way.segment_bytes;
     return choice;
   }
-  if (may_use_host_memory(problem, situation) &&
-      is_small_enough_for_host_memory(collective, problem, situation))
+  if (situation.host_memory && is_small_enough_for_host_memory(collective, problem, situation))
     return {nullptr, situation.tuning, Reason::kHostMemory};
   return by_rule_or_model(collective, problem, situation);
 }
@@ -171,7 +165,7 @@ std::size_t size_of_call(Collective collective, const Problem& problem, int rank
 std::vector<PossibleWay> possible_ways(Collective collective, const Problem& problem,
                                        const Situation& situation) {
   std::vector<PossibleWay> all;
-  if (may_use_host_memory(problem, situation)) {
+  if (situation.host_memory) {
     all.push_back({kHostWay, is_small_enough_for_host_memory(collective, problem, situation), false,
                    is_reduction(collective)
                        ? fmt::format("at most {} of each rank (TOMBOLO_HOST_LIMIT), all ranks on one host",
@@ -198,7 +192,7 @@ std::string explain(const Choice& choice, Collective collective, const Problem& 
       if (!is_reduction(collective)) return "all ranks are on one host, and nothing is reduced";
       return fmt::format(
           "all ranks are on one host, and {} of a rank are no more than {} (TOMBOLO_HOST_LIMIT)",
-          format_size(problem.bytes()), format_size(situation.tuning.host_bytes));
+          format_size(problem.bytes_of_longest()), format_size(situation.tuning.host_bytes));
     case Reason::kModel:
       return explain_model(choice, collective, problem, situation);
     case Reason::kRule:

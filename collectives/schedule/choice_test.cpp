@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "base/units.h"
 #include "collectives/testing/schedule_simulation.h"
 
 namespace tombolo::collectives {
@@ -50,16 +51,42 @@ TEST(Choice, TakesTheHostsMemoryForCopiesAndSmallReductionsUnlessAnAlgorithmIsNa
   });
 }
 
-TEST(Choice, OfPartsThatDifferGoesByMessages) {
-  const RankMap map = RankMap::make(0, locations_of("AA"));
-  const Tuning tuning;
-  Problem problem{10, kElement, false, 0};
+/// As each rank knows it: of a gather and a scatter rank 0 is the root.
+Problem uneven_problem(Collective collective, int rank, const std::vector<std::size_t>& counts) {
+  Problem problem{counts[static_cast<std::size_t>(rank)], kElement, false, 0};
   problem.uneven = true;
-  problem.parts = std::make_shared<Parts>(Parts::adjoining({10, 20}));
-  const Situation situation{.ranks = map, .tuning = tuning, .host_memory = true};
-  EXPECT_EQ(choose(Collective::kAllGather, problem, situation).name(), "direct");
-  for (const PossibleWay& one : possible_ways(Collective::kAllGather, problem, situation))
-    EXPECT_NE(one.name, kHostWay);
+  if (!is_rooted(collective) || rank == 0) problem.parts = std::make_shared<Parts>(Parts::adjoining(counts));
+  if (collective == Collective::kAllToAll)
+    problem.sent_parts =
+        std::make_shared<Parts>(Parts::adjoining(std::vector<std::size_t>(counts.size(), problem.count)));
+  return problem;
+}
+
+TEST(Choice, OfPartsThatDifferIsTheHostsMemoryOnEveryRankThatKnowsOnlySomeOfThem) {
+  const Tuning tuning{.host_bytes = 100 * kElement};
+  for (const Collective collective : kAllCollectives) {
+    if (size_of_call(collective, {1, kElement}, 2) == kElement) continue;  // has no parts
+    for (const std::size_t longest : {100U, 101U}) {
+      for (const std::string_view named : {"auto", "direct"}) {
+        const bool taken =
+            named == kAutomatic && (collective != Collective::kReduceScatter || longest == 100);
+        for (const int rank : {0, 1}) {
+          const RankMap map = RankMap::make(rank, locations_of("AA"));
+          const Situation situation{.ranks = map, .tuning = tuning, .named = named, .host_memory = true};
+          const Problem problem = uneven_problem(collective, rank, {longest, 3});
+          const Choice choice = choose(collective, problem, situation);
+          EXPECT_EQ(choice.through_host_memory(), taken) << collective_name(collective) << " of " << longest;
+          EXPECT_EQ(possible_ways(collective, problem, situation).front().name, kHostWay);
+          if (collective == Collective::kReduceScatter && taken) {
+            EXPECT_EQ(explain(choice, collective, problem, situation),
+                      fmt::format("all ranks are on one host, and {0} of a rank are no more than {0} "
+                                  "(TOMBOLO_HOST_LIMIT)",
+                                  format_size(longest * kElement)));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Choice, IsAmongThePossibleWaysAndTheFirstThatApplies) {

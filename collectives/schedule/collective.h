@@ -1,6 +1,7 @@
 // The collectives that the engine knows, and what one call asks for.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -100,6 +101,11 @@ struct Problem {
   std::size_t offset_of(int rank) const noexcept { return offset_in(parts.get(), rank); }
   std::size_t sent_count_of(int rank) const noexcept { return count_in(sent_parts.get(), rank); }
   std::size_t sent_offset_of(int rank) const noexcept { return offset_in(sent_parts.get(), rank); }
+  /// Bytes of the longest part of those that this rank knows; of an all-to-all of those that it sends.
+  std::size_t bytes_of_longest() const noexcept {
+    const Parts* const known = sent_parts ? sent_parts.get() : parts.get();
+    return known == nullptr ? bytes() : element_bytes * *std::ranges::max_element(known->counts);
+  }
   /// Bytes of all parts, of a collective whose ranks all know them.
   std::size_t bytes_of_all(int ranks) const noexcept {
     if (!parts) return bytes() * static_cast<std::size_t>(ranks);
