@@ -259,9 +259,11 @@ struct StoreServer::State {
 
   /// What it takes to serve, for which asio opens descriptors of its own.
   struct Loop {
+    Loop() : acceptor(io), patience(io), resting(io) {}
+
     asio::io_context io{1};
-    tcp::acceptor acceptor{io};
-    asio::steady_timer patience{io}, resting{io};
+    tcp::acceptor acceptor;
+    asio::steady_timer patience, resting;
   };
 
   StoreContents contents;          // outlives the answers that handlers of the loop hold
