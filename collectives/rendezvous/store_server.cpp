@@ -19,6 +19,7 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 #include "collectives/rendezvous/store_contents.h"
+#include "transport/descriptor.h"
 #include "transport/kernel.h"
 #include "transport/not_inherited.h"
 
