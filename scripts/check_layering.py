@@ -39,7 +39,7 @@ KNOW_PURE = {"planner"}
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "gpu", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "measure", "testing"],
-    "collectives": ["rendezvous", "abort", "data", "gpu", "schedule", "host", "discovery", "stuck", "engine", "c_api", "testing"],
+    "collectives": ["rendezvous", "abort", "liveness", "data", "gpu", "schedule", "host", "discovery", "stuck", "engine", "c_api", "testing"],
     "net_plugin": ["abi", "gpu", "devices", "tuner", "comms", "profiler", "rma", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],

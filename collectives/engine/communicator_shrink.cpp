@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/communicator_state.h"
-#include "collectives/engine/survivors.h"
+#include "collectives/liveness/survivors.h"
 #include "collectives/rendezvous/listener_probe.h"
 #include "collectives/rendezvous/rendezvous_address.h"
 

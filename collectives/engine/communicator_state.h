@@ -14,7 +14,6 @@
 #include "collectives/discovery/discover.h"
 #include "collectives/discovery/network_facts.h"
 #include "collectives/discovery/network_watch.h"
-#include "collectives/engine/absent_ranks.h"
 #include "collectives/engine/channels.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/engine/mesh.h"
@@ -25,6 +24,7 @@
 #include "collectives/engine/stuck_reporter.h"
 #include "collectives/engine/work_table.h"
 #include "collectives/host/host_collective.h"
+#include "collectives/liveness/absent_ranks.h"
 #include "collectives/schedule/choice.h"
 #include "collectives/stuck/operation_ring.h"
 

@@ -136,26 +136,41 @@ TEST(HostGroup, ReadsBuffersWithoutAProofForAShortTime) {
   EXPECT_EQ(read(), Outcome::kNotThePeer);
 }
 
-/// What `of` writes is all that the child says before it sleeps for good.
-pid_t child_with_card(int (&pipe_ends)[2], std::unique_ptr<HostGroup>& kept) {
-  EXPECT_EQ(pipe(pipe_ends), 0);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  kept = HostGroup::create();
-  const HostCard card = kept->card();
-  if (write(pipe_ends[1], &card, sizeof(card)) != static_cast<ssize_t>(sizeof(card))) _exit(1);
-  for (;;) pause();
-}
+/// A process with a group of its own, which says its card and sleeps for good.
+class SleepingMember {
+ public:
+  SleepingMember() {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    process_ = fork();
+    if (process_ == 0) {
+      const auto kept = HostGroup::create();
+      const HostCard own = kept->card();
+      if (write(ends[1], &own, sizeof(own)) != static_cast<ssize_t>(sizeof(own))) _exit(1);
+      for (;;) pause();
+    }
+    close(ends[1]);
+    EXPECT_EQ(read(ends[0], &card_, sizeof(card_)), static_cast<ssize_t>(sizeof(card_)));
+    close(ends[0]);
+  }
+  ~SleepingMember() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  SleepingMember(const SleepingMember&) = delete;
+  SleepingMember& operator=(const SleepingMember&) = delete;
+  pid_t process() const { return process_; }
+  const HostCard& card() const { return card_; }
+
+ private:
+  pid_t process_ = -1;
+  HostCard card_;
+};
 
 TEST(HostGroup, NoticesThatAProcessHasEnded) {
-  int ends[2];
-  std::unique_ptr<HostGroup> kept;
-  const pid_t child = child_with_card(ends, kept);
-  ASSERT_GT(child, 0);
-  HostCard card;
-  ASSERT_EQ(read(ends[0], &card, sizeof(card)), static_cast<ssize_t>(sizeof(card)));
+  const SleepingMember member;
   const auto own = HostGroup::create();
-  const std::array cards{own->card(), card};
+  const std::array cards{own->card(), member.card()};
   own->join(cards, 0);
   EXPECT_EQ(own->look(), Standing::kForming);
   const auto absence = [&] {
@@ -165,7 +180,7 @@ TEST(HostGroup, NoticesThatAProcessHasEnded) {
   EXPECT_EQ(absence(), Absence::kNone);
   EXPECT_FALSE(own->has_voted(1));
   EXPECT_FALSE(doorbell_rings(*own));
-  kill(child, SIGKILL);
+  kill(member.process(), SIGKILL);
   pollfd none{-1, 0, 0};
   bool woken = false;
   for (int waited = 0; !woken && waited < 2000; ++waited) {
@@ -176,9 +191,6 @@ TEST(HostGroup, NoticesThatAProcessHasEnded) {
   EXPECT_EQ(absence(), Absence::kEnded);
   EXPECT_FALSE(doorbell_rings(*own)) << "a known end wakes nobody";
   EXPECT_EQ(absence(), Absence::kEnded);
-  waitpid(child, nullptr, 0);
-  close(ends[0]);
-  close(ends[1]);
 }
 
 std::array<std::byte, 4> member_values{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
@@ -226,17 +238,12 @@ class NumberThatComesBack final : public transport::test::ForwardingKernel {
 
 TEST(HostGroup, TakesNoBytesOfAnotherProcessForTheMembers) {
   using Outcome = transport::shm::PeerMemory::Outcome;
-  int ends[2];
-  std::unique_ptr<HostGroup> kept;
-  const pid_t child = child_with_card(ends, kept);
-  ASSERT_GT(child, 0);
-  HostCard card;
-  ASSERT_EQ(read(ends[0], &card, sizeof(card)), static_cast<ssize_t>(sizeof(card)));
+  const SleepingMember member;
   const auto own = HostGroup::create();
-  const std::array cards{own->card(), card};
+  const std::array cards{own->card(), member.card()};
   own->join(cards, 0);
   FakeClock clock;
-  NumberThatComesBack kernel(child, clock);
+  NumberThatComesBack kernel(member.process(), clock);
   const transport::KernelInPlace in_place(kernel);
   std::array<std::byte, 4> seen{};
   const auto from = reinterpret_cast<std::uint64_t>(member_values.data());
@@ -244,8 +251,6 @@ TEST(HostGroup, TakesNoBytesOfAnotherProcessForTheMembers) {
   EXPECT_EQ(seen, member_values);
   const Outcome second = own->read_buffer(1, seen, from, clock);
   ASSERT_TRUE(kernel.replaced);
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
   if (kernel.could_not) GTEST_SKIP() << "no process may choose its number here";
   EXPECT_NE(second, Outcome::kRead) << "value " << static_cast<int>(seen[0]);
 }

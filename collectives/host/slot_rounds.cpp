@@ -253,7 +253,9 @@ std::byte* SlotRounds::written_at(std::uint64_t number) const noexcept {
     case Collective::kReduce:
       return is_root ? nullptr : place(own, number);
     case Collective::kAllReduce:
-      if (plan_.in_parts) return slot(own, number) + static_cast<std::size_t>(other) * plan_.step;
+      // First the other's part of the input, then this rank's sums.
+      if (plan_.in_parts)
+        return slot(own, number) + (sums_up(number) ? static_cast<std::size_t>(other) * plan_.step : 0);
       [[fallthrough]];
     case Collective::kAllGather:
       return place(own, number);

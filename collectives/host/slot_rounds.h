@@ -74,6 +74,10 @@ class SlotRounds {
     if (plan_.small) return memory.small_slots[number % kSmallSlots];
     return memory.slots[number & (plan_.depth - 1)] + (number / kSlots & plan_.last_part) * plan_.round_bytes;
   }
+  /// Whether an all-reduce in parts moves input in that round, of this call or of the next one like it.
+  bool sums_up(std::uint64_t number) const noexcept {
+    return (number - first_) % plan_.rounds < plan_.summing;
+  }
   std::uint64_t number_of(std::size_t round) const noexcept { return first_ + round; }
   /// Part `rank` of a chunk that all parts make up.
   Chunk part(Chunk chunk, int rank) const noexcept { return host_part(chunk, rank, group_.size()); }

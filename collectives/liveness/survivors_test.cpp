@@ -1,5 +1,5 @@
 // Who goes on, agreed on by many ranks, which are threads, in a store alone.
-#include "collectives/engine/survivors.h"
+#include "collectives/liveness/survivors.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using test::kTestSecret;
 
-constexpr Duration kPatience = std::chrono::seconds(60);
+constexpr Duration kSurvivorsPatience = std::chrono::seconds(60);
 
 /// Many ranks, of which each third does not come, and is known to be gone.
 class ManyRanks : public testing::Test {
@@ -38,9 +38,10 @@ class ManyRanks : public testing::Test {
     std::vector<std::thread> threads;
     for (const int rank : left_) {
       threads.emplace_back([&, rank] {
-        const auto store =
-            Store::connect("127.0.0.1", server_.port(), kTestSecret, Deadline::after(kPatience), Log());
-        Survivors survivors(*store, "shrunk/1", rank, kSize, rules_of(rank), Clock::steady(), kPatience);
+        const auto store = Store::connect("127.0.0.1", server_.port(), kTestSecret,
+                                          Deadline::after(kSurvivorsPatience), Log());
+        Survivors survivors(*store, "shrunk/1", rank, kSize, rules_of(rank), Clock::steady(),
+                            kSurvivorsPatience);
         body(survivors, rank);
       });
     }

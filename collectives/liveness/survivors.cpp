@@ -1,4 +1,4 @@
-#include "collectives/engine/survivors.h"
+#include "collectives/liveness/survivors.h"
 
 #include <algorithm>
 #include <cstring>

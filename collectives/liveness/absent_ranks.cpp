@@ -1,4 +1,4 @@
-#include "collectives/engine/absent_ranks.h"
+#include "collectives/liveness/absent_ranks.h"
 
 #include <algorithm>
 
