@@ -68,7 +68,7 @@ void HostCollective::prepare() noexcept {
   rounds_ = way_.from_buffers() ? plan_.summing + 2 : plan_.rounds;
   if (plan_.open) rounds_ = 1;  // or more, as the first one says
   prepare_needed();
-  claims_ = group_.size() == 2 && !way_.from_buffers() && !plan_.beside;
+  prefetches_ = group_.size() == 2 && !way_.from_buffers() && !plan_.beside;
 }
 
 void HostCollective::take_slots() noexcept {
@@ -192,7 +192,7 @@ bool HostCollective::progress() noexcept {
       moved = true;
     }
     const bool read = read_round(now, moved);
-    if (claims_ && (!read || round_ + 1 == rounds_)) claim_next();
+    if (prefetches_ && (!read || round_ + 1 == rounds_)) prefetch_next();
     if (!read) return moved;
     announced_ = false;
     ++round_;
@@ -209,10 +209,10 @@ bool HostCollective::progress() noexcept {
   return moved;
 }
 
-void HostCollective::claim_next() noexcept {
-  if (claimed_ > number(round_)) return;
-  slots().claim_next(round_);
-  claimed_ = number(round_ + 1);
+void HostCollective::prefetch_next() noexcept {
+  if (prefetched_ > number(round_)) return;
+  slots().prefetch_next(round_);
+  prefetched_ = number(round_ + 1);
 }
 
 void HostCollective::write_round(std::uint64_t number) noexcept {

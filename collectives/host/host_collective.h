@@ -93,7 +93,7 @@ class HostCollective {
   bool needs(int rank) const noexcept { return rank >= first_needed_ && rank < after_needed_; }
   std::uint64_t number(std::size_t round) const noexcept { return first_ + round; }
   /// Once in each round, when this rank has nothing else to do.
-  void claim_next() noexcept;
+  void prefetch_next() noexcept;
   /// Decides how the call goes, its rounds and what they move.
   void prepare() noexcept;
   void prepare_needed() noexcept;
@@ -113,8 +113,8 @@ class HostCollective {
   bool settled_ = false;                     // the next call goes the same way if it is the same one
   int first_needed_ = 0, after_needed_ = 0;  // ranks of whose rounds this one reads
   SlotPlan plan_;
-  bool claims_ = false;                               // lines of slots before they are written, of such calls
-  std::uint64_t claimed_ = 0;                         // the last round for which it has
+  bool prefetches_ = false;                           // lines of slots before they are written, of such calls
+  std::uint64_t prefetched_ = 0;                      // the last round for which it has
   bool announced_ = false;                            // this rank's part of the present round
   std::array<std::uint64_t, kMostHostRanks> seen_{};  // by rank, a round that it has announced
   std::uint64_t seen_of_all_ = 0;                     // a round that all others have announced

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/host/claim_lines.h"
+#include "collectives/host/prefetch_for_write.h"
 #include "collectives/host/streaming_copy.h"
 
 namespace tombolo::collectives {
 namespace {
 
 /// More lines take a processor longer than it waits for the other rank's short call.
-constexpr std::size_t kMostClaimed = std::size_t{16} << 10;
+constexpr std::size_t kMostPrefetched = std::size_t{16} << 10;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -265,9 +265,9 @@ std::byte* SlotRounds::written_at(std::uint64_t number) const noexcept {
   return nullptr;
 }
 
-void SlotRounds::claim_next(std::size_t round) noexcept {
+void SlotRounds::prefetch_next(std::size_t round) noexcept {
   if (std::byte* const at = written_at(number_of(round + 1)))
-    claim_lines(at, std::min(plan_.chunk(0, plan_.longest).bytes, kMostClaimed));
+    prefetch_for_write(at, std::min(plan_.chunk(0, plan_.longest).bytes, kMostPrefetched));
 }
 
 void SlotRounds::take_own(std::size_t round) noexcept {

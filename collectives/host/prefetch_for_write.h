@@ -7,7 +7,7 @@ namespace tombolo::collectives {
 
 /// Has the lines come to this processor's cache as its own, while it goes on: a line that another processor
 /// holds is else waited for when it is written. Changes no byte.
-inline void claim_lines(std::byte* at, std::size_t bytes) noexcept {
+inline void prefetch_for_write(std::byte* at, std::size_t bytes) noexcept {
   constexpr std::size_t kLine = 64;
   for (std::size_t i = 0; i < bytes; i += kLine) {
 #if defined(__x86_64__)
